@@ -1,0 +1,157 @@
+# Makefile - builds, runs and tests hilo. Debian 12 is the reference system.
+#
+#   make            build what is here; touches nothing outside build/
+#   make run        install what is missing, build, start hilod in the foreground
+#   make test       install what is missing, build, run every test
+#   make test-long  the same with full counts
+#   make deps       install everything; deps-run and deps-test are its parts
+#   make lint       format, static analysis, layers; needs deps
+#   make bench      benchmarks
+#   make install    DESTDIR and PREFIX are honoured
+#
+# VARIANT=release|debug|asan|tsan; the release is in build/, the others in build/VARIANT/.
+
+VARIANT ?= release
+PREFIX  ?= /usr/local
+DESTDIR ?=
+CC      ?= cc
+
+VARIANTS = release debug asan tsan
+ifeq ($(filter $(VARIANT),$(VARIANTS)),)
+$(error VARIANT is '$(VARIANT)', but has to be one of: $(VARIANTS))
+endif
+
+OUT = $(if $(filter release,$(VARIANT)),build,build/$(VARIANT))
+OBJ = $(OUT)/obj
+
+FLAGS_release = -O2 -D_FORTIFY_SOURCE=2
+FLAGS_debug   = -O0
+FLAGS_asan    = -O1 -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+FLAGS_tsan    = -O1 -fsanitize=thread -fno-omit-frame-pointer
+
+WARNINGS = -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes \
+           -Wold-style-definition -Wpointer-arith -Wcast-qual -Wwrite-strings -Wundef \
+           -Wformat=2 -Wvla
+CFLAGS  ?= -g
+LDFLAGS ?=
+ALL_CFLAGS  = -std=gnu11 -D_GNU_SOURCE $(FLAGS_$(VARIANT)) $(WARNINGS) -fstack-protector-strong \
+              -pthread $(CFLAGS)
+ALL_LDFLAGS = $(filter -fsanitize=% -fno-sanitize%,$(FLAGS_$(VARIANT))) -pthread $(LDFLAGS)
+
+PKGS       = libevent_core sqlite3 libconfuse
+PKG_CFLAGS = $(shell pkg-config --cflags $(PKGS))
+PKG_LIBS   = $(shell pkg-config --libs $(PKGS))
+
+COMMON_SRC = common/alloc.c common/error.c common/lane.c common/name.c common/number.c \
+             common/reply.c common/resp.c common/run.c
+# All of hilod but main, so that tests can link it.
+SERVER_SRC = server/batcher.c server/catalog.c server/clock.c server/cmd_command.c \
+             server/cmd_grant.c server/cmd_info.c server/cmd_redis.c server/cmd_seq.c \
+             server/command.c server/conn.c server/datadir.c server/listener.c server/log.c \
+             server/loop.c server/options.c server/random.c server/request.c server/seq.c \
+             server/server.c server/sock.c server/store.c server/store_memory.c \
+             server/store_sqlite.c server/store_thread.c
+UNIT_TESTS = alloc_test lane_test name_test number_test options_test reply_test resp_test \
+             store_test
+
+COMMON_OBJ = $(COMMON_SRC:%.c=$(OBJ)/%.o)
+SERVER_OBJ = $(SERVER_SRC:%.c=$(OBJ)/%.o)
+UNIT_BIN   = $(UNIT_TESTS:%=$(OUT)/tests/%)
+
+.PHONY: all run test test-long test-bins unit-bins deps deps-run deps-test lint layers bench install uninstall clean
+.DELETE_ON_ERROR:
+
+all: $(OUT)/hilod
+
+$(OUT)/hilod: $(OBJ)/server/main.o $(SERVER_OBJ) $(COMMON_OBJ)
+	$(CC) $(ALL_LDFLAGS) -o $@ $^ $(PKG_LIBS)
+
+# common is pure: it sees no other headers than its own and the compiler's.
+$(OBJ)/common/%.o: common/%.c Makefile
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) -MMD -MP -Icommon -c -o $@ $<
+
+$(OBJ)/server/%.o: server/%.c Makefile
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) $(PKG_CFLAGS) -MMD -MP -Icommon -Iserver -c -o $@ $<
+
+$(OBJ)/tests/%.o: tests/%.c Makefile
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) $(PKG_CFLAGS) -MMD -MP -Icommon -Iserver -Itests -c -o $@ $<
+
+$(OUT)/tests/%: $(OBJ)/tests/%.o $(SERVER_OBJ) $(COMMON_OBJ)
+	@mkdir -p $(@D)
+	$(CC) $(ALL_LDFLAGS) -o $@ $^ $(PKG_LIBS) -lcmocka
+
+.SECONDARY:
+-include $(wildcard $(OBJ)/*/*.d)
+
+# --- packages -----------------------------------------------------------------------------
+
+DEPS_RUN  = gcc make pkg-config libc6-dev libevent-dev libsqlite3-dev libconfuse-dev redis-tools
+DEPS_TEST = $(DEPS_RUN) libcmocka-dev python3 python3-redis sqlite3 strace procps clang-format \
+            cppcheck
+
+# The packages of a list that are not installed.
+missing = $(shell for p in $(1); do dpkg-query -W -f '$${Status}' $$p 2>/dev/null | \
+          grep -q 'ok installed' || echo $$p; done)
+SUDO = $(shell [ "$$(id -u)" = 0 ] || echo sudo)
+# Says what it does, then does it; nothing when nothing is missing.
+define apt_install
+	@set -e; missing="$(strip $(call missing,$(1)))"; if [ -n "$$missing" ]; then \
+	    echo "missing packages; running:"; \
+	    echo "  $(SUDO) apt-get update && $(SUDO) apt-get install -y --no-install-recommends $$missing"; \
+	    $(SUDO) apt-get update -qq; \
+	    DEBIAN_FRONTEND=noninteractive $(SUDO) apt-get install -y -qq --no-install-recommends $$missing; \
+	fi
+endef
+
+deps: deps-test
+deps-run:
+	$(call apt_install,$(DEPS_RUN))
+deps-test:
+	$(call apt_install,$(DEPS_TEST))
+
+# --- run and test -------------------------------------------------------------------------
+
+# The packages have to be there before pkg-config is asked, hence the second make.
+run: deps-run
+	@$(MAKE) --no-print-directory all
+	@sh tests/hints.sh
+	@exec build/hilod --data ./hilo-data
+
+unit-bins: $(UNIT_BIN)
+test-bins: all unit-bins
+
+test: deps-test
+	@$(MAKE) --no-print-directory run-tests
+
+test-long: deps-test
+	@$(MAKE) --no-print-directory run-tests LONG=1
+
+.PHONY: run-tests
+run-tests:
+	@for v in release asan tsan; do $(MAKE) --no-print-directory -s -j2 VARIANT=$$v test-bins || exit 1; done
+	@HILO_LONG=$(LONG) /usr/bin/python3 tests/run.py
+
+lint: layers
+	clang-format --dry-run --Werror $$(git ls-files '*.c' '*.h')
+	cppcheck --quiet --std=c11 --error-exitcode=1 --inline-suppr --suppressions-list=tests/lint/cppcheck.txt \
+	    --enable=warning,performance,portability -Icommon -Iserver common server
+
+layers: all
+	sh tests/lint/layers.sh $(OBJ)
+
+bench: all
+	@/usr/bin/python3 bench/wire.py
+
+# --- install ------------------------------------------------------------------------------
+
+install: all
+	install -D -m 755 $(OUT)/hilod $(DESTDIR)$(PREFIX)/bin/hilod
+
+uninstall:
+	rm -f $(DESTDIR)$(PREFIX)/bin/hilod
+
+clean:
+	rm -rf build

@@ -1,0 +1,30 @@
+/* error.c - words and texts of the error table. */
+#include "error.h"
+
+const char *error_word(int code)
+{
+    switch (code) {
+#define X(c, value, word, text) \
+    case c:                     \
+        return word;
+        HILO_ERRORS(X)
+#undef X
+    default:
+        return "ERR";
+    }
+}
+
+const char *error_text(int code)
+{
+    switch (code) {
+    case HILO_OK:
+        return "no error";
+#define X(c, value, word, text) \
+    case c:                     \
+        return text;
+        HILO_ERRORS(X)
+#undef X
+    default:
+        return "unknown error";
+    }
+}

@@ -1,0 +1,162 @@
+/* batcher.c - carries what sequences want to the store and the answers back. */
+#include "batcher.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include "clock.h"
+#include "error.h"
+#include "log.h"
+
+void batcher_init(struct batcher *b, struct lane lane)
+{
+    *b = (struct batcher){.lane = lane};
+}
+
+void batcher_free(struct batcher *b)
+{
+    store_batch_free(&b->batch);
+}
+
+void batcher_want(struct batcher *b, struct seq *s)
+{
+    if (s->queued || s->at_store)
+        return;
+    s->queued = true;
+    s->next_queued = NULL;
+    if (b->last != NULL)
+        b->last->next_queued = s;
+    else
+        b->first = s;
+    b->last = s;
+}
+
+static struct seq *pop(struct batcher *b)
+{
+    struct seq *s = b->first;
+
+    b->first = s->next_queued;
+    if (b->first == NULL)
+        b->last = NULL;
+    s->queued = false;
+    return s;
+}
+
+/* A sequence whose creation failed is gone once nobody waits for it. */
+static void forget_if_void(struct batcher *b, struct seq *s)
+{
+    if (s->state == SEQ_VOID && s->head == NULL && !s->queued && b->forget_fn != NULL)
+        b->forget_fn(b->arg, s);
+}
+
+void batcher_post(struct batcher *b, int64_t now_ms)
+{
+    if (store_thread_busy(b->thread))
+        return;
+    while (b->first != NULL) {
+        struct seq *s = pop(b);
+        struct store_op *op;
+
+        if (b->dead || b->closing) {
+            seq_refuse_all(s, HILO_ESTORAGE, b->why);
+            forget_if_void(b, s);
+            continue;
+        }
+        op = store_batch_add(&b->batch);
+        if (op == NULL) {
+            seq_refuse_all(s, HILO_ETRYAGAIN, "out of memory");
+            forget_if_void(b, s);
+            continue;
+        }
+        if (!seq_make_op(s, op, now_ms)) {
+            b->batch.n--;
+            continue;
+        }
+        op->owner = s;
+        s->at_store = true;
+    }
+    if (b->batch.n > 0)
+        store_thread_post(b->thread, &b->batch);
+}
+
+static void note_failure(struct batcher *b, const struct store_batch *done)
+{
+    b->last_error_ms = clock_wall_ms();
+    snprintf(b->last_error, sizeof b->last_error, "%s", done->error.text);
+    if (done->outcome == STORE_DEAD) {
+        b->dead = true;
+        snprintf(b->why, sizeof b->why, "granting has ended: %s", done->error.text);
+        log_line(LOG_ERROR, "%s", b->why);
+    } else {
+        log_line(LOG_WARNING, "a batch failed, nothing in it was granted: %s",
+                 done->error.text);
+    }
+}
+
+void batcher_collect(struct batcher *b, int64_t now_ms)
+{
+    struct store_batch *done = store_thread_collect(b->thread);
+    const char *why = "";
+
+    if (done == NULL)
+        return;
+    b->store_stats = done->stats;
+    b->last_commit_us = done->commit_us;
+    if (done->commit_us > b->longest_commit_us)
+        b->longest_commit_us = done->commit_us;
+    if (done->outcome != STORE_DONE) {
+        note_failure(b, done);
+        why = b->dead ? b->why : b->last_error;
+    }
+    for (size_t i = 0; i < done->n; i++) {
+        struct store_op *op = &done->ops[i];
+        struct seq *s = op->owner;
+
+        if (done->outcome != STORE_DONE)
+            op->err = HILO_ESTORAGE;
+        s->at_store = false;
+        seq_take_answer(s, op, why, now_ms);
+        forget_if_void(b, s);
+    }
+}
+
+bool batcher_idle(const struct batcher *b)
+{
+    return b->first == NULL && !store_thread_busy(b->thread);
+}
+
+void batcher_give_back(struct batcher *b, struct seq *const *all, uint64_t n)
+{
+    struct store_batch *done;
+    uint64_t given = 0;
+
+    b->closing = true;
+    snprintf(b->why, sizeof b->why, "the server is stopping");
+    if (store_thread_busy(b->thread)) {
+        store_thread_wait(b->thread); /* what it reserved is never used: a gap */
+        return;
+    }
+    if (b->dead)
+        return;
+    store_batch_clear(&b->batch);
+    for (uint64_t i = 0; i < n; i++) {
+        struct store_op *op = store_batch_add(&b->batch);
+
+        if (op == NULL)
+            break;
+        if (seq_make_give_back(all[i], op))
+            given += op->mark - op->floor;
+        else
+            b->batch.n--;
+    }
+    if (b->batch.n == 0)
+        return;
+    store_thread_post(b->thread, &b->batch);
+    done = store_thread_wait(b->thread);
+    if (done->outcome == STORE_DONE)
+        log_line(LOG_INFO,
+                 "gave back %" PRIu64 " ids that were reserved and not granted", given);
+    else
+        log_line(LOG_WARNING, "could not give back %" PRIu64 " unused ids: %s", given,
+                 done->error.text);
+}

@@ -1,0 +1,57 @@
+/* batcher.h - carries what sequences want to the store thread and the answers back.
+ *
+ * Sequences that want the store stand in a list. Whenever the store thread is free and
+ * a loop turn ends, one batch is made of all of them: one operation per sequence, one
+ * commit for all. Counts what the statistics show. Loop thread only. */
+#ifndef HILO_BATCHER_H
+#define HILO_BATCHER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "seq.h"
+#include "store_thread.h"
+
+struct batcher {
+    struct lane lane;
+    struct store_thread *thread;
+    struct store_batch batch; /* the next one */
+    struct seq *first, *last; /* those who want the store */
+    bool dead;                /* granting has ended for good; the reason is in `why` */
+    bool closing;             /* no more work is taken to the store */
+    char why[STORE_TEXT_MAX + 32];
+    /* Called when a sequence that could not be created has no requests left. */
+    void (*forget_fn)(void *arg, struct seq *s);
+    /* Called when a sequence has become live for the first time. */
+    void (*created_fn)(void *arg, struct seq *s);
+    void *arg;
+    /* Statistics. */
+    struct store_stats store_stats;
+    uint64_t grants, ids; /* since the start */
+    uint64_t floors_refused;
+    uint64_t near_end; /* sequences that have used most of their ids */
+    int64_t last_commit_us, longest_commit_us;
+    char last_error[STORE_TEXT_MAX];
+    int64_t last_error_ms; /* wall clock; 0 for never */
+};
+
+/* The thread may be set later, before the first turn. */
+void batcher_init(struct batcher *b, struct lane lane);
+void batcher_free(struct batcher *b);
+
+/* The sequence wants the store. */
+void batcher_want(struct batcher *b, struct seq *s);
+
+/* Hands a batch to the store thread if that is free and somebody wants it. */
+void batcher_post(struct batcher *b, int64_t now_ms);
+
+/* Distributes the answers of a batch that has come back, if one has. */
+void batcher_collect(struct batcher *b, int64_t now_ms);
+
+/* Nobody waits for the store and it holds nothing of ours. */
+bool batcher_idle(const struct batcher *b);
+
+/* After the last grant: waits for the store, then gives back the tails of all n
+ * sequences in one batch, once. */
+void batcher_give_back(struct batcher *b, struct seq *const *all, uint64_t n);
+
+#endif

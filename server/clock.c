@@ -1,0 +1,34 @@
+/* clock.c - the clocks of the system. */
+#include "clock.h"
+
+#include <time.h>
+
+static int64_t read_us(clockid_t id)
+{
+    struct timespec t;
+
+    clock_gettime(id, &t);
+    return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
+}
+
+int64_t clock_steady_us(void)
+{
+    return read_us(CLOCK_MONOTONIC) + 1000;
+}
+
+int64_t clock_steady_ms(void)
+{
+    return clock_steady_us() / 1000;
+}
+
+int64_t clock_wall_ms(void)
+{
+    return read_us(CLOCK_REALTIME) / 1000;
+}
+
+void clock_sleep_ms(int64_t ms)
+{
+    struct timespec t = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
+
+    nanosleep(&t, NULL);
+}

@@ -1,0 +1,264 @@
+/* cmd_grant.c - commands that take ids, and the replies grants become. */
+#include <inttypes.h>
+#include "command.h"
+#include "error.h"
+#include "name.h"
+#include "number.h"
+#include "run.h"
+
+#define NEXT_MAX 1000
+
+/* Finds the sequence for a request that nothing is wrong with so far. */
+static enum command_result submit(struct call *c, struct request *r,
+                                  struct request **ret_request)
+{
+    struct resp_arg name = c->args->argv[1];
+    struct server_refusal why;
+    struct seq *s = NULL;
+
+    if (!r->decided) {
+        s = server_seq(c->server, name.p, name.len, &why);
+        if (s == NULL)
+            request_refuse(r, why.err, "%s", why.text);
+    }
+    return command_submit(c, s, r, ret_request);
+}
+
+/* Redis's texts and Redis's order of complaints; only what Redis would do with a number
+ * that makes no sense for ids (0, negative) is an error here. */
+static void parse_increment(struct call *c, struct request *r)
+{
+    struct resp_arg name = c->args->argv[1], arg = c->args->argv[2];
+    uint64_t most = c->server->options->max_block;
+    const struct seq *s = catalog_find(&c->server->catalog, name.p, name.len);
+    uint64_t last = s != NULL ? seq_last(s) : 0;
+    int64_t n;
+
+    if (!number_parse_i64(arg.p, arg.len, &n)) {
+        request_refuse(r, HILO_EERR, "value is not an integer or out of range");
+        return;
+    }
+    if (n < 0 || (uint64_t)n > HILO_ID_MAX - last)
+        request_refuse(
+            r, HILO_EERR,
+            "increment or decrement would overflow: ids only go up, and n has to "
+            "be 1 to %" PRIu64,
+            most);
+    else if (n == 0 || (uint64_t)n > most)
+        request_refuse(r, HILO_EBADARG,
+                       "n is %" PRId64 ", but has to be 1 to %" PRIu64 " (max_block)",
+                       n, most);
+    else if (n > 1 && lane_step(c->server->identity.lane) != 1)
+        request_refuse(r, HILO_EBADARG,
+                       "n ids of this server are not neighbours (their step is %" PRIu64
+                       "), so the last one does not tell the others; use: BLOCK name n",
+                       lane_step(c->server->identity.lane));
+    else
+        r->want.count = r->want.atleast = (uint64_t)n;
+}
+
+/* The longest block there is: max_block, and a stripe where blocks end with it. */
+static uint64_t longest_block(const struct server *s, const char **ret_name)
+{
+    struct lane l = s->identity.lane;
+    uint64_t most = s->options->max_block;
+
+    *ret_name = "max_block";
+    if (lane_boundary(l, 0) == LANE_NO_BOUNDARY || l.stripe >= most)
+        return most;
+    *ret_name = "stripe";
+    return l.stripe;
+}
+
+static void check_stripe(struct call *c, struct request *r)
+{
+    const char *limit;
+    uint64_t most = longest_block(c->server, &limit);
+
+    if (!r->decided && r->want.count > most)
+        request_refuse(r, HILO_EBADARG,
+                       "n is %" PRIu64 ", but has to be 1 to %" PRIu64 " (%s)",
+                       r->want.count, most, limit);
+}
+
+enum command_result cmd_incr(struct call *c, struct request **ret_request)
+{
+    struct request r;
+
+    request_init(&r, REQUEST_INCR);
+    r.want.cap = c->server->int_cap;
+    if (c->args->argc == 3) {
+        parse_increment(c, &r);
+        check_stripe(c, &r);
+    }
+    return submit(c, &r, ret_request);
+}
+
+enum command_result cmd_next(struct call *c, struct request **ret_request)
+{
+    struct request r;
+    uint64_t n = 1;
+
+    request_init(&r, c->args->argc == 3 ? REQUEST_NEXTS : REQUEST_NEXT);
+    if (c->args->argc == 3 &&
+        (!number_parse_u64(c->args->argv[2].p, c->args->argv[2].len, &n) || n < 1 ||
+         n > NEXT_MAX))
+        request_refuse(
+            &r, HILO_EBADARG,
+            "count has to be a number from 1 to %d; for more ids: BLOCK name count",
+            NEXT_MAX);
+    r.want.count = r.want.atleast = n;
+    r.want.span = true;
+    return submit(c, &r, ret_request);
+}
+
+/* One option of BLOCK; false when it is refused. */
+static bool parse_block_option(struct resp_arg word, struct resp_arg value,
+                               struct request *r, uint64_t most, const char *limit)
+{
+    if (arg_is(word, "ATLEAST")) {
+        if (number_parse_u64(value.p, value.len, &r->want.atleast) &&
+            r->want.atleast >= 1 && r->want.atleast <= r->want.count &&
+            r->want.atleast <= most)
+            return true;
+        request_refuse(
+            r, HILO_EBADARG,
+            "ATLEAST has to be a number from 1 to count, and at most %" PRIu64 " (%s)",
+            most, limit);
+    } else if (arg_is(word, "FLOOR")) {
+        if (number_parse_u64(value.p, value.len, &r->id) && r->id <= HILO_ID_MAX)
+            return true;
+        request_refuse(r, HILO_EBADARG, "FLOOR has to be a number from 0 to %" PRIu64,
+                       HILO_ID_MAX);
+    } else {
+        request_refuse(r, HILO_EBADARG,
+                       "unknown option '%.*s'; BLOCK name count [ATLEAST m] [FLOOR id]",
+                       (int)(word.len > 32 ? 32 : word.len), word.p);
+    }
+    return false;
+}
+
+static void parse_block(struct call *c, struct request *r)
+{
+    const struct resp_request *args = c->args;
+    const char *limit;
+    uint64_t most = longest_block(c->server, &limit);
+    bool atleast = false, floor = false;
+
+    if (!number_parse_u64(args->argv[2].p, args->argv[2].len, &r->want.count) ||
+        r->want.count < 1) {
+        request_refuse(r, HILO_EBADARG,
+                       "count has to be a number from 1 to %" PRIu64 " (%s)", most,
+                       limit);
+        return;
+    }
+    r->want.atleast = r->want.count;
+    for (size_t i = 3; i < args->argc; i += 2) {
+        bool is_floor = arg_is(args->argv[i], "FLOOR");
+
+        if (i + 1 == args->argc) {
+            request_refuse(r, HILO_EBADARG, "the last option needs a value");
+            return;
+        }
+        if (!parse_block_option(args->argv[i], args->argv[i + 1], r, most, limit))
+            return;
+        if (is_floor ? floor : atleast) {
+            request_refuse(r, HILO_EBADARG, "%s is given twice",
+                           is_floor ? "FLOOR" : "ATLEAST");
+            return;
+        }
+        *(is_floor ? &floor : &atleast) = true;
+    }
+    if (r->want.count > most && !atleast)
+        request_refuse(r, HILO_EBADARG,
+                       "count is %" PRIu64 ", but has to be 1 to %" PRIu64
+                       " (%s); with ATLEAST m a shorter block is fine",
+                       r->want.count, most, limit);
+    if (r->want.count > most)
+        r->want.count = most;
+    if (r->id > 0)
+        r->want.floor = lane_first_above(c->server->identity.lane, r->id);
+}
+
+enum command_result cmd_block(struct call *c, struct request **ret_request)
+{
+    struct request r;
+
+    request_init(&r, REQUEST_BLOCK);
+    parse_block(c, &r);
+    return submit(c, &r, ret_request);
+}
+
+enum command_result cmd_get(struct call *c, struct request **ret_request)
+{
+    struct resp_arg name = c->args->argv[1];
+    const struct seq *s = catalog_find(&c->server->catalog, name.p, name.len);
+    uint64_t last = s != NULL ? seq_last(s) : 0;
+
+    (void)ret_request;
+    if (!name_valid(name.p, name.len))
+        return command_fail(c, HILO_EBADARG, "name has to be " NAME_RULE);
+    if (last == 0)
+        reply_null(c->out);
+    else
+        reply_id(c->out, last);
+    return COMMAND_ANSWERED;
+}
+
+/* --- replies
+ * ------------------------------------------------------------------------------ */
+
+static void answer_ids(struct lane l, const struct request *r, struct reply *out)
+{
+    reply_array(out, r->grant.count);
+    for (uint64_t i = 0; i < r->grant.count; i++) {
+        uint64_t id = 0;
+
+        lane_id_at(l, r->grant.first + i, &id);
+        reply_id(out, id);
+    }
+}
+
+static void answer_block(struct lane l, const struct request *r, struct reply *out)
+{
+    struct run run = {0};
+
+    run_at(l, r->grant.first, r->grant.count, &run);
+    reply_array(out, 3);
+    reply_id(out, run.first);
+    reply_id(out, run.last);
+    reply_id(out, run.step);
+}
+
+void command_answer(struct server *s, const struct request *r, struct reply *out)
+{
+    struct lane l = s->identity.lane;
+    uint64_t id = 0;
+
+    if (r->err != 0) {
+        reply_error(out, r->err, r->text);
+        return;
+    }
+    switch (r->kind) {
+    case REQUEST_INCR:
+        lane_id_at(l, r->grant.first + r->grant.count - 1, &id);
+        reply_int(out, id);
+        break;
+    case REQUEST_NEXT:
+    case REQUEST_ADVANCE:
+        lane_id_at(l, r->grant.first, &id);
+        reply_id(out, id);
+        break;
+    case REQUEST_NEXTS:
+        answer_ids(l, r, out);
+        break;
+    case REQUEST_BLOCK:
+        answer_block(l, r, out);
+        break;
+    case REQUEST_CREATE:
+    case REQUEST_ALTER:
+    case REQUEST_RETIRE:
+        reply_status(out, "OK");
+        break;
+    }
+}

@@ -1,0 +1,30 @@
+/* datadir.h - the directory a store lives in: made, looked at, locked. */
+#ifndef HILO_DATADIR_H
+#define HILO_DATADIR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include "store.h"
+
+/* Makes the directory (mode 0700) and what is missing above it, durably, and checks the
+ * file system under it: one that is reached over a network is refused unless allowed,
+ * one that is memory is warned about. 0, or -1 and *ret_error. */
+int datadir_prepare(const char *dir, bool allow_network_fs,
+                    struct store_error *ret_error);
+
+/* The real path of dir/name, symbolic links followed, so that every way to the same
+ * file meets the same lock. Refuses what is not a regular file of one name: with a
+ * second hard link, a log written under one name would be missed under the other. The
+ * file itself is never opened: that would drop SQLite's locks. Free the result. NULL
+ * and *ret_error. */
+char *datadir_file(const char *dir, const char *name, struct store_error *ret_error);
+
+/* Locks path + ".lock" for this process's life. The descriptor, to be closed at the
+ * end; or -1 and *ret_error, which names the holder. */
+int datadir_lock(const char *path, struct store_error *ret_error);
+
+/* "process 123 (hilod)", the one that holds a lock on the file, as far as the kernel
+ * tells; else "another process". */
+void datadir_holder(const char *path, char *buf, size_t size);
+
+#endif

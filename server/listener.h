@@ -1,0 +1,45 @@
+/* listener.h - sockets that accept connections: TCP over IPv4 and IPv6, and Unix. */
+#ifndef HILO_LISTENER_H
+#define HILO_LISTENER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define LISTENERS_MAX      16
+#define LISTENER_NAME_MAX  160
+#define LISTENER_ERROR_MAX 512
+
+struct event_base;
+struct listener;
+
+/* Called for each connection, which is non-blocking and closed on exec. */
+typedef void listener_fn(void *arg, int fd, bool is_tcp);
+
+struct listeners {
+    struct listener *list[LISTENERS_MAX];
+    size_t n;
+    listener_fn *accepted_fn;
+    void *arg;
+};
+
+/* Listens on every address of "HOST:PORT,[HOST6]:PORT"; port 0 picks a free one. An
+ * address beyond this machine is refused unless insecure is set. 0, or -1 and what is
+ * wrong in error (LISTENER_ERROR_MAX bytes); *ret_config tells whether it is a matter
+ * of configuration. */
+int listeners_add_tcp(struct listeners *l, struct event_base *base,
+                      const char *addresses, bool insecure, char *error,
+                      bool *ret_config);
+
+/* Listens on a Unix socket. What a crash left behind is replaced; a socket somebody
+ * listens on is never taken, and what is not a socket never touched. */
+int listeners_add_unix(struct listeners *l, struct event_base *base, const char *path,
+                       char *error, bool *ret_config);
+
+/* "127.0.0.1:4456", "[::1]:4456", "unix:/path"; the port is the real one. */
+const char *listener_name(const struct listener *l);
+bool listener_is_tcp(const struct listener *l);
+
+/* Closes all; sockets' files that are still ours are removed. */
+void listeners_close(struct listeners *l);
+
+#endif

@@ -1,0 +1,28 @@
+/* log.h - the log: one line per event on standard error. Thread-safe.
+ *
+ * A line is "time level text"; what is not printable in the text is escaped, so that
+ * nothing a peer sends can make a second line or move a terminal's cursor. */
+#ifndef HILO_LOG_H
+#define HILO_LOG_H
+
+#include <stdbool.h>
+
+enum log_level {
+    LOG_ERROR,   /* something has ended or is refused for good */
+    LOG_WARNING, /* somebody should look at it */
+    LOG_INFO,    /* starts, stops, what an administrator did */
+    LOG_DEBUG,   /* each connection */
+};
+
+#define LOG_LEVELS "error, warning, info, debug"
+
+/* False where the word is none of LOG_LEVELS. */
+bool log_level_parse(const char *word, enum log_level *ret);
+
+/* Lines above this level are not written. Before the first thread starts. */
+void log_set_level(enum log_level level);
+
+void log_line(enum log_level level, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+
+#endif

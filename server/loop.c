@@ -1,0 +1,240 @@
+/* loop.c - the event loop, its turns, start and stop. */
+#include "loop.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "clock.h"
+#include "conn.h"
+#include "listener.h"
+#include "log.h"
+#include "server.h"
+#include "store_thread.h"
+
+#define STOP_MS     4000 /* for answering what waits */
+#define SWEEP_US    250000
+#define EXIT_CONFIG 78
+
+struct loop {
+    struct server server;
+    struct listeners listeners;
+    struct event_base *base;
+    struct store_thread *thread;
+    struct event *store_event, *sweep_event, *term_event, *int_event;
+    int stop_signals;
+    int64_t stop_by_ms;
+};
+
+/* --- events
+ * --------------------------------------------------------------------------------- */
+
+static void on_store(evutil_socket_t fd, short what, void *arg)
+{
+    struct loop *l = arg;
+
+    (void)fd, (void)what;
+    batcher_collect(&l->server.batcher, clock_steady_ms());
+}
+
+static void on_sweep(evutil_socket_t fd, short what, void *arg)
+{
+    struct loop *l = arg;
+
+    (void)fd, (void)what;
+    conn_sweep(&l->server, clock_steady_ms());
+}
+
+static void on_accepted(void *arg, int fd, bool is_tcp)
+{
+    struct loop *l = arg;
+
+    conn_accept(&l->server, fd, is_tcp);
+}
+
+static void on_stop_signal(evutil_socket_t signal, short what, void *arg)
+{
+    struct loop *l = arg;
+
+    (void)what;
+    l->stop_signals++;
+    if (l->stop_signals > 1)
+        return;
+    log_line(LOG_INFO, "signal %d: answering what waits, then stopping", (int)signal);
+    l->server.stopping = true;
+    l->stop_by_ms = clock_steady_ms() + STOP_MS;
+    listeners_close(&l->listeners);
+    conn_drain_all(&l->server);
+}
+
+/* --- turns
+ * ---------------------------------------------------------------------------------- */
+
+/* What was asked for goes to the store first, so that the disk works while answers go
+ * out. */
+static void end_turn(struct server *s)
+{
+    batcher_post(&s->batcher, clock_steady_ms());
+    conn_flush_touched(s);
+    batcher_post(&s->batcher, clock_steady_ms());
+}
+
+static bool has_work(const struct loop *l)
+{
+    if (!l->server.stopping)
+        return true;
+    if (l->server.conns == NULL && batcher_idle(&l->server.batcher))
+        return false;
+    return l->stop_signals < 2 && clock_steady_ms() < l->stop_by_ms;
+}
+
+static int serve(struct loop *l)
+{
+    while (has_work(l)) {
+        if (event_base_loop(l->base, EVLOOP_ONCE) < 0) {
+            log_line(LOG_ERROR, "the event loop failed: %s", strerror(errno));
+            return 1;
+        }
+        end_turn(&l->server);
+    }
+    return 0;
+}
+
+/* --- start and stop
+ * ------------------------------------------------------------------------- */
+
+static bool add_event(struct event *e, const struct timeval *every)
+{
+    return e != NULL && event_add(e, every) == 0;
+}
+
+static bool add_events(struct loop *l)
+{
+    const struct timeval sweep = {.tv_usec = SWEEP_US};
+
+    l->store_event = event_new(l->base, store_thread_fd(l->thread),
+                               EV_READ | EV_PERSIST, on_store, l);
+    l->sweep_event = event_new(l->base, -1, EV_PERSIST, on_sweep, l);
+    l->term_event = evsignal_new(l->base, SIGTERM, on_stop_signal, l);
+    l->int_event = evsignal_new(l->base, SIGINT, on_stop_signal, l);
+    return add_event(l->store_event, NULL) && add_event(l->sweep_event, &sweep) &&
+           add_event(l->term_event, NULL) && add_event(l->int_event, NULL);
+}
+
+static int start_listening(struct loop *l, const struct options *o)
+{
+    char error[LISTENER_ERROR_MAX] = "";
+    bool config = false;
+    int rc;
+
+    l->listeners.accepted_fn = on_accepted;
+    l->listeners.arg = l;
+    rc = listeners_add_tcp(&l->listeners, l->base, o->listen, o->insecure, error,
+                           &config);
+    if (rc == 0 && o->unix_path[0] != '\0')
+        rc = listeners_add_unix(&l->listeners, l->base, o->unix_path, error, &config);
+    if (rc == 0 && l->listeners.n == 0) {
+        config = true;
+        snprintf(error, sizeof error,
+                 "there is no address to listen on: give --listen or "
+                 "--unix");
+        rc = -1;
+    }
+    if (rc == 0)
+        return 0;
+    log_line(LOG_ERROR, "%s", error);
+    return config ? EXIT_CONFIG : 1;
+}
+
+static void say_ready(const struct loop *l)
+{
+    printf("ready");
+    for (size_t i = 0; i < l->listeners.n; i++) {
+        const struct listener *one = l->listeners.list[i];
+
+        printf(" %s%s", listener_is_tcp(one) ? "resp=" : "", listener_name(one));
+    }
+    printf("\n");
+    fflush(stdout);
+}
+
+static struct event_base *new_base(void)
+{
+    struct event_config *config = event_config_new();
+    struct event_base *base;
+
+    if (config == NULL)
+        return NULL;
+    event_config_set_flag(config, EVENT_BASE_FLAG_NOLOCK);
+    base = event_base_new_with_config(config);
+    event_config_free(config);
+    return base;
+}
+
+static int start(struct loop *l, const struct options *o,
+                 const struct store_engine *engine, struct store *store,
+                 const struct store_identity *identity)
+{
+    struct store_error error;
+
+    l->base = new_base();
+    if (l->base == NULL) {
+        log_line(LOG_ERROR, "can't make an event loop");
+        return 1;
+    }
+    if (server_init(&l->server, o, engine, store, identity, l->base, &error) != 0) {
+        log_line(LOG_ERROR, "%s", error.text);
+        return 1;
+    }
+    l->thread = store_thread_start(engine, store);
+    if (l->thread == NULL) {
+        log_line(LOG_ERROR, "can't start the store thread: %s", strerror(errno));
+        return 1;
+    }
+    l->server.batcher.thread = l->thread;
+    if (!add_events(l)) {
+        log_line(LOG_ERROR, "can't add events to the loop");
+        return 1;
+    }
+    return start_listening(l, o);
+}
+
+static void free_event(struct event *e)
+{
+    if (e != NULL)
+        event_free(e);
+}
+
+static void stop(struct loop *l, const struct store_engine *engine)
+{
+    listeners_close(&l->listeners);
+    if (l->thread != NULL) {
+        if (!engine->shared && l->stop_signals < 2)
+            batcher_give_back(&l->server.batcher, l->server.catalog.live,
+                              l->server.catalog.n_live);
+        store_thread_stop(l->thread);
+    }
+    server_free(&l->server);
+    free_event(l->store_event);
+    free_event(l->sweep_event);
+    free_event(l->term_event);
+    free_event(l->int_event);
+    if (l->base != NULL)
+        event_base_free(l->base);
+}
+
+int loop_run(const struct options *o, const struct store_engine *engine,
+             struct store *store, const struct store_identity *identity)
+{
+    struct loop l = {0};
+    int rc = start(&l, o, engine, store, identity);
+
+    if (rc == 0) {
+        say_ready(&l);
+        rc = serve(&l);
+    }
+    stop(&l, engine);
+    return rc;
+}

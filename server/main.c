@@ -1,0 +1,77 @@
+/* main.c - hilod: options, store, loop, exit code. */
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include "log.h"
+#include "loop.h"
+#include "options.h"
+#include "store.h"
+#include "version.h"
+
+#define EXIT_USAGE  64
+#define EXIT_CONFIG 78
+
+static void ignore_signals(void)
+{
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* a full quota is an error of the write */
+    signal(SIGHUP, SIG_IGN);
+}
+
+static int run(const struct options *o)
+{
+    const struct store_engine *engine = store_engine_find(o->engine);
+    struct store_config config = {
+        .dir = o->data, .lane = o->lane, .allow_network_fs = o->allow_network_fs};
+    struct store_identity id;
+    struct store_error error;
+    struct store *store;
+    int rc;
+
+    if (engine->open(&config, &store, &id, &error) != 0) {
+        log_line(LOG_ERROR, "%s", error.text);
+        return error.config ? EXIT_CONFIG : 1;
+    }
+    log_line(LOG_INFO,
+             "hilod " HILO_VERSION ": store %s, engine %s, lane %" PRIu32 "/%" PRIu32
+             ", stripe %" PRIu64 ", start %" PRIu64,
+             id.uuid, engine->name, id.lane.number, id.lane.lanes, id.lane.stripe,
+             id.starts);
+    if (!engine->durable)
+        log_line(LOG_WARNING,
+                 "engine %s FORGETS everything at its end: the same ids will be "
+                 "granted again "
+                 "after a restart. For tests and benchmarks only",
+                 engine->name);
+    rc = loop_run(o, engine, store, &id);
+    engine->close(store);
+    log_line(LOG_INFO, "stopped");
+    return rc;
+}
+
+int main(int argc, char **argv)
+{
+    struct options o;
+    char error[OPTIONS_ERROR_MAX];
+    enum log_level level;
+    enum options_result result = options_read(argc, argv, &o, error);
+    int rc = 0;
+
+    switch (result) {
+    case OPTIONS_RUN:
+        if (log_level_parse(o.log_level, &level))
+            log_set_level(level);
+        ignore_signals();
+        rc = run(&o);
+        break;
+    case OPTIONS_DONE:
+        break;
+    case OPTIONS_USAGE:
+    case OPTIONS_CONFIG:
+        fprintf(stderr, "hilod: %s\n", error);
+        rc = result == OPTIONS_USAGE ? EXIT_USAGE : EXIT_CONFIG;
+        break;
+    }
+    options_free(&o);
+    return rc;
+}

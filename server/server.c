@@ -1,0 +1,193 @@
+/* server.c - the state of a running hilod, and the way from a name to its sequence. */
+#include "server.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "clock.h"
+#include "conn.h"
+#include "error.h"
+#include "log.h"
+#include "name.h"
+#include "number.h"
+#include "random.h"
+
+bool server_ready(const struct server *s)
+{
+    return !s->batcher.dead && !s->stopping;
+}
+
+/* --- sequences
+ * ------------------------------------------------------------------------------ */
+
+static void __attribute__((format(printf, 3, 4)))
+refuse(struct server_refusal *ret, int err, const char *fmt, ...)
+{
+    va_list ap;
+
+    ret->err = err;
+    va_start(ap, fmt);
+    vsnprintf(ret->text, sizeof ret->text, fmt, ap);
+    va_end(ap);
+}
+
+static struct seq *make(struct server *s, const char *name, size_t len,
+                        const struct counter_attr *attr, struct server_refusal *ret_why)
+{
+    struct seq *seq;
+
+    if (s->catalog.n_named >= s->options->max_sequences) {
+        refuse(ret_why, HILO_EBADARG,
+               "there are %" PRIu64
+               " sequences, as many as max_sequences allows; raise it, or "
+               "use one that exists",
+               s->catalog.n_named);
+        return NULL;
+    }
+    if (!server_ready(s)) {
+        refuse(ret_why, HILO_ESTORAGE, "%s", s->batcher.why);
+        return NULL;
+    }
+    seq = seq_new(&s->batcher, name, len, attr);
+    if (seq != NULL && catalog_add(&s->catalog, seq))
+        return seq;
+    free(seq);
+    refuse(ret_why, HILO_ETRYAGAIN, "out of memory");
+    return NULL;
+}
+
+struct seq *server_seq_create(struct server *s, const char *name, size_t len,
+                              const struct counter_attr *attr,
+                              struct server_refusal *ret_why)
+{
+    struct seq *seq = catalog_find(&s->catalog, name, len);
+
+    if (seq != NULL)
+        return seq;
+    if (!name_valid(name, len)) {
+        refuse(ret_why, HILO_EBADARG, "name has to be " NAME_RULE);
+        return NULL;
+    }
+    return make(s, name, len, attr, ret_why);
+}
+
+struct seq *server_seq(struct server *s, const char *name, size_t len,
+                       struct server_refusal *ret_why)
+{
+    const struct counter_attr defaults = {.start = 1, .max = HILO_ID_MAX};
+    struct seq *seq = catalog_find(&s->catalog, name, len);
+
+    if (__builtin_expect(seq != NULL, 1))
+        return seq;
+    if (s->auto_create || !name_valid(name, len))
+        return server_seq_create(s, name, len, &defaults, ret_why);
+    refuse(ret_why, HILO_ENOSEQ,
+           "there is no sequence '%.*s'; make it%s with: SEQ CREATE %.*s", (int)len,
+           name, s->identity.lane.lanes > 1 ? " on the server of every lane" : "",
+           (int)len, name);
+    return NULL;
+}
+
+static void on_created(void *arg, struct seq *seq)
+{
+    struct server *s = arg;
+
+    catalog_list(&s->catalog, seq);
+    log_line(LOG_INFO, "sequence %s: created", seq->name);
+}
+
+static void on_forget(void *arg, struct seq *seq)
+{
+    struct server *s = arg;
+
+    catalog_forget(&s->catalog, seq);
+}
+
+/* --- loading
+ * -------------------------------------------------------------------------------- */
+
+struct loading {
+    struct server *server;
+    bool failed;
+};
+
+static void load_counter(void *arg, uint64_t counter, const char *name, size_t name_len,
+                         const struct counter_attr *attr, uint64_t mark)
+{
+    struct loading *l = arg;
+    struct server *s = l->server;
+    struct seq *seq;
+
+    if (l->failed)
+        return;
+    seq =
+        name_valid(name, name_len) ? seq_new(&s->batcher, name, name_len, attr) : NULL;
+    if (seq == NULL || !catalog_add(&s->catalog, seq)) {
+        free(seq);
+        l->failed = true;
+        return;
+    }
+    seq_go_live(seq, counter, mark);
+    catalog_list(&s->catalog, seq);
+}
+
+static int load(struct server *s, struct store *store, struct store_error *ret_error)
+{
+    struct loading l = {.server = s};
+
+    if (s->engine->load(store, load_counter, &l, ret_error) != 0)
+        return -1;
+    if (!l.failed)
+        return 0;
+    store_error_set(ret_error, false,
+                    "out of memory, or the store holds a sequence whose name can't be");
+    return -1;
+}
+
+static bool choose_auto_create(const struct server *s)
+{
+    if (strcmp(s->options->auto_create, "auto") == 0)
+        return s->identity.lane.lanes == 1;
+    return strcmp(s->options->auto_create, "yes") == 0;
+}
+
+int server_init(struct server *s, const struct options *o,
+                const struct store_engine *engine, struct store *store,
+                const struct store_identity *identity, struct event_base *base,
+                struct store_error *ret_error)
+{
+    *s = (struct server){.options = o,
+                         .engine = engine,
+                         .base = base,
+                         .identity = *identity,
+                         .next_conn_id = 1,
+                         .out_cap = CONN_OUT_SIZE};
+    s->started_ms = clock_steady_ms();
+    s->auto_create = choose_auto_create(s);
+    s->int_cap = lane_first_above(identity->lane, o->int_reply_max);
+    snprintf(s->boot_id, sizeof s->boot_id, "%" PRIu64 "-%016" PRIx64, identity->starts,
+             random_u64());
+    s->in = malloc(CONN_IN_SIZE);
+    s->out = malloc(s->out_cap);
+    if (s->in == NULL || s->out == NULL || !catalog_init(&s->catalog, random_u64())) {
+        store_error_set(ret_error, false, "out of memory");
+        return -1;
+    }
+    batcher_init(&s->batcher, identity->lane);
+    s->batcher.arg = s;
+    s->batcher.created_fn = on_created;
+    s->batcher.forget_fn = on_forget;
+    return load(s, store, ret_error);
+}
+
+void server_free(struct server *s)
+{
+    conn_free_all(s);
+    if (s->catalog.buckets != NULL)
+        catalog_free(&s->catalog);
+    batcher_free(&s->batcher);
+    free(s->in);
+    free(s->out);
+}

@@ -1,0 +1,69 @@
+/* server.h - what the parts of a running hilod share. Loop thread only. */
+#ifndef HILO_SERVER_H
+#define HILO_SERVER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "batcher.h"
+#include "catalog.h"
+#include "options.h"
+#include "store.h"
+
+#define BOOT_ID_MAX 40
+
+struct event_base;
+struct conn;
+
+struct server {
+    const struct options *options;
+    const struct store_engine *engine;
+    struct event_base *base;
+    struct store_identity identity;
+    char boot_id[BOOT_ID_MAX]; /* durable count of starts, and 64 random bits */
+    struct batcher batcher;
+    struct catalog catalog;
+    bool auto_create;
+    uint64_t int_cap;   /* positions below this one fit an integer reply */
+    bool stopping;      /* no new commands */
+    int64_t started_ms; /* steady */
+
+    /* Connections. */
+    struct conn *conns; /* all of them */
+    struct conn
+        *touched; /* those with something decided since they were last looked at */
+    uint64_t n_conns, accepted, next_conn_id;
+    uint64_t commands, protocol_errors;
+    char *in;  /* what was read last, of one connection at a time */
+    char *out; /* replies on their way, of one connection at a time */
+    size_t out_cap;
+};
+
+/* Loads all sequences. The store thread is started afterwards (batcher.thread). 0, or
+ * -1 and *ret_error; server_free is due either way. */
+int server_init(struct server *s, const struct options *o,
+                const struct store_engine *engine, struct store *store,
+                const struct store_identity *identity, struct event_base *base,
+                struct store_error *ret_error);
+void server_free(struct server *s);
+
+/* Whether the server can grant. */
+bool server_ready(const struct server *s);
+
+/* Why a name leads to no sequence: a code and a text for the reply. */
+struct server_refusal {
+    int err;
+    char text[REQUEST_TEXT_MAX];
+};
+
+/* The sequence of that name, which is made if it is missing and auto_create says so.
+ * NULL and *ret_why if there is none. */
+struct seq *server_seq(struct server *s, const char *name, size_t len,
+                       struct server_refusal *ret_why);
+
+/* The same for SEQ CREATE: one that is missing is made with these attributes. */
+struct seq *server_seq_create(struct server *s, const char *name, size_t len,
+                              const struct counter_attr *attr,
+                              struct server_refusal *ret_why);
+
+#endif

@@ -1,0 +1,26 @@
+/* sock.h - the bytes of a connection: two functions, so that TLS can take their place.
+ */
+#ifndef HILO_SOCK_H
+#define HILO_SOCK_H
+
+#include <stddef.h>
+#include <sys/types.h>
+
+struct sock;
+
+/* Both return the bytes moved; 0 from read is the end of the stream; -1 is an error in
+ * errno, where EAGAIN means "not now, wait for the descriptor". Neither blocks or
+ * raises a signal. */
+struct sock_ops {
+    ssize_t (*read)(struct sock *s, void *buf, size_t len);
+    ssize_t (*write)(struct sock *s, const void *buf, size_t len);
+};
+
+struct sock {
+    const struct sock_ops *ops;
+    int fd;
+};
+
+extern const struct sock_ops sock_plain;
+
+#endif

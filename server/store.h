@@ -1,0 +1,154 @@
+/* store.h - the contract of a store: where marks are kept.
+ *
+ * A counter is a name, its attributes and its mark, the first position never reserved.
+ * A store moves marks up, atomically and durably, and does little else. Engines are
+ * rows of functions; all of them pass the one test in tests/store_test.c.
+ *
+ * Threads. open and load are called on the main thread before the store thread exists,
+ * commit and nothing else on the store thread, close on the main thread after it has
+ * ended. An engine needs no locks.
+ *
+ * Ownership. Operations belong to the caller; names they point to live until commit
+ * returns.
+ *
+ * Ordering. Operations of a batch happen in their order. A batch holds at most one
+ * operation of a counter (merging them is the caller's job), and creates no name that
+ * exists (the caller has loaded them all).
+ *
+ * Outcome of a batch. STORE_DONE: everything in it is durable and each operation has
+ * its own answer in err; an operation with an err has moved nothing. STORE_FAILED:
+ * nothing of it may be used by anyone; what is not known to have failed is burnt by the
+ * engine, so a later batch can't reserve it again; trying again is allowed. STORE_DEAD:
+ * the same, and the engine can't be believed any more (a failed sync, a damaged or
+ * changed file): no batch follows. */
+#ifndef HILO_STORE_H
+#define HILO_STORE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "lane.h"
+
+#define STORE_UUID_LEN     36
+#define STORE_TEXT_MAX     600
+#define STORE_SETTINGS_MAX 96
+
+struct store;
+
+/* Attributes live with the counter; the engine carries them and looks at none. */
+struct counter_attr {
+    uint64_t start; /* the first id wanted */
+    uint64_t max;   /* the last id allowed */
+    bool each;      /* durability: each grant, rather than ahead of it */
+    bool retired;
+};
+
+struct store_identity {
+    char uuid[STORE_UUID_LEN + 1];
+    struct lane lane;
+    uint64_t epoch;  /* of the layout; from 1 */
+    uint64_t starts; /* how often this store was opened, this time included */
+    /* What the engine found when it read its own settings back, as "name:value" lines
+     * ended by CR LF; for INFO. */
+    char settings[STORE_SETTINGS_MAX];
+};
+
+struct store_config {
+    const char *dir;
+    struct lane lane; /* a zero in number or stripe: not given, what is stored holds */
+    bool allow_network_fs; /* the administrator insists */
+};
+
+/* A message for people: what, where, and the way out. config: it is a matter of
+ * configuration, trying again does not help. */
+struct store_error {
+    bool config;
+    char text[STORE_TEXT_MAX];
+};
+
+enum store_kind {
+    STORE_CREATE,  /* a counter of this name, at floor; its handle is the answer */
+    STORE_ALTER,   /* attributes; and the mark up to floor, if it is lower */
+    STORE_RESERVE, /* section 3 of the design: first = max(mark, floor), mark = first +
+                      n */
+    STORE_GIVE_BACK, /* the mark from `mark` down to `floor`, if it is still there */
+};
+
+struct store_op {
+    enum store_kind kind;
+    uint64_t counter; /* handle; the answer of STORE_CREATE */
+    const char *name; /* STORE_CREATE */
+    size_t name_len;
+    struct counter_attr attr; /* STORE_CREATE, STORE_ALTER */
+    uint64_t floor;           /* position */
+    uint64_t min, count;      /* STORE_RESERVE: count positions, at least min */
+    uint64_t limit;           /* STORE_RESERVE: all of them below this one */
+    void *owner;              /* the caller's, untouched */
+    /* Answers. */
+    int err; /* 0, HILO_EEXHAUSTED, HILO_ENOSEQ */
+    uint64_t
+        first; /* STORE_RESERVE: the count positions from here on are the caller's */
+    uint64_t mark; /* the counter's mark; STORE_GIVE_BACK reads the expected one here */
+};
+
+enum store_outcome {
+    STORE_DONE,
+    STORE_FAILED,
+    STORE_DEAD,
+};
+
+struct store_stats {
+    uint64_t commits; /* batches made durable */
+    uint64_t syncs;   /* times the engine asked the disk to sync, start included */
+    uint64_t failures;
+};
+
+typedef void store_counter_fn(void *arg, uint64_t counter, const char *name,
+                              size_t name_len, const struct counter_attr *attr,
+                              uint64_t mark);
+
+struct store_engine {
+    const char *name;
+    const char *help;
+    bool durable;
+    bool shared; /* other processes may reserve from the same counters */
+
+    /* 0, *ret and *ret_identity; or -1 and *ret_error. */
+    int (*open)(const struct store_config *config, struct store **ret,
+                struct store_identity *ret_identity, struct store_error *ret_error);
+    /* Calls fn for each counter, in the order of their creation. 0, or -1 and
+     * *ret_error. */
+    int (*load)(struct store *s, store_counter_fn *fn, void *arg,
+                struct store_error *ret_error);
+    /* *ret_error is written unless the outcome is STORE_DONE. n may be 0. */
+    enum store_outcome (*commit)(struct store *s, struct store_op *ops, size_t n,
+                                 struct store_error *ret_error);
+    void (*stats)(const struct store *s, struct store_stats *ret);
+    void (*close)(struct store *s);
+};
+
+extern const struct store_engine store_sqlite;
+extern const struct store_engine store_memory;
+
+/* The engine of that name, or NULL. */
+const struct store_engine *store_engine_find(const char *name);
+
+/* What STORE_RESERVE answers for a counter at mark; false (and op->err) when it can't
+ * be met. Otherwise op->first, op->count and op->mark are the answer. Pure; shared by
+ * engines. */
+bool store_reserve_at(struct store_op *op, uint64_t mark);
+
+/* The identity of a new store. Fills what the configuration leaves open: lane 1 of 1,
+ * the default stripe, epoch 1, a random UUID. */
+void store_identity_new(const struct store_config *config, struct store_identity *ret);
+
+/* 0 if the configuration says nothing that contradicts the stored lane; else -1 and
+ * what. */
+int store_identity_check(const struct store_config *config,
+                         const struct store_identity *stored, const char *where,
+                         struct store_error *ret_error);
+
+void store_error_set(struct store_error *e, bool config, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+#endif

@@ -1,0 +1,717 @@
+/* store_sqlite.c - the engine of one machine: counters in an SQLite database.
+ *
+ * WAL with synchronous=FULL: a commit is one sync of the log, and it has happened when
+ * COMMIT returns. The database is locked exclusively; marks live in memory and are only
+ * written, since nobody else can change them. What is on disk:
+ *
+ *   hilo.db            table meta (key, value): uuid, lane, lanes, stripe, epoch,
+ * starts table counter (id, name, mark, start, max, each, retired) application_id
+ * 0x68696c6f ("hilo"), user_version = SCHEMA hilo.db-wal        SQLite's log; part of
+ * the database while it exists hilo.db.lock       locked while a hilod runs, empty
+ *
+ * To change the schema: raise SCHEMA, append the step that leads from the version
+ * before to migrations[] (never change an older one), extend tests/store_test.c by a
+ * database of the old version, and say in CHANGELOG.md from which version on an older
+ * hilod refuses the file. Steps run in one transaction at start.
+ *
+ * SQLite is used by one thread at a time (store.h), and no other file includes
+ * sqlite3.h. */
+#include "store.h"
+
+#include <inttypes.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "clock.h"
+#include "datadir.h"
+#include "error.h"
+#include "log.h"
+
+#define APPLICATION_ID 0x68696c6f
+#define SCHEMA         1
+#define LOCK_WAIT_MS   5000
+#define LOCK_STEP_MS   50
+#define MAX_VFS_KINDS  4
+
+static const char *const migrations[SCHEMA] = {
+    "CREATE TABLE meta (key TEXT PRIMARY KEY, value NOT NULL) WITHOUT ROWID;"
+    "CREATE TABLE counter ("
+    " id INTEGER PRIMARY KEY,"
+    " name TEXT NOT NULL UNIQUE,"
+    " mark INTEGER NOT NULL,"
+    " start INTEGER NOT NULL,"
+    " max INTEGER NOT NULL,"
+    " each INTEGER NOT NULL,"
+    " retired INTEGER NOT NULL) STRICT;",
+};
+
+enum statement {
+    SQL_BEGIN,
+    SQL_COMMIT,
+    SQL_ROLLBACK,
+    SQL_INSERT,
+    SQL_MARK,
+    SQL_ALTER,
+    SQL_GIVE_BACK,
+    SQL_COUNT
+};
+
+/* "mark <= new" keeps a mark from ever going down, whatever wrote the row before. */
+static const char *const sql[SQL_COUNT] = {
+    [SQL_BEGIN] = "BEGIN IMMEDIATE",
+    [SQL_COMMIT] = "COMMIT",
+    [SQL_ROLLBACK] = "ROLLBACK",
+    [SQL_INSERT] = "INSERT INTO counter (id, name, mark, start, max, each, retired)"
+                   " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+    [SQL_MARK] = "UPDATE counter SET mark = ?3 WHERE id = ?1 AND mark <= ?3",
+    [SQL_ALTER] = "UPDATE counter SET mark = ?3, start = ?4, max = ?5, each = ?6,"
+                  " retired = ?7 WHERE id = ?1 AND mark <= ?3",
+    [SQL_GIVE_BACK] = "UPDATE counter SET mark = ?3 WHERE id = ?1 AND mark = ?2",
+};
+
+/* The file methods of SQLite's own VFS, with its sync counted and its failures kept: a
+ * failed sync inside a checkpoint is not reported by COMMIT. */
+struct file_methods {
+    sqlite3_io_methods patched; /* first: SQLite hands back its address */
+    const sqlite3_io_methods *real;
+    struct store *store;
+};
+
+struct store {
+    sqlite3_vfs vfs; /* first: SQLite hands back its address */
+    sqlite3_vfs *real_vfs;
+    struct file_methods methods[MAX_VFS_KINDS];
+    int n_methods;
+    bool vfs_registered;
+
+    sqlite3 *db;
+    sqlite3_stmt *stmt[SQL_COUNT];
+    char *path;
+    int lock_fd;
+    uint64_t *marks; /* by handle - 1 */
+    uint64_t n, cap;
+    struct store_stats stats;
+    bool sync_failed;
+};
+
+/* --- the VFS -------------------------------------------------------------------------
+ */
+
+static int file_sync(sqlite3_file *file, int flags)
+{
+    const struct file_methods *m = (const struct file_methods *)file->pMethods;
+    int rc = m->real->xSync(file, flags);
+
+    m->store->stats.syncs++;
+    if (rc != SQLITE_OK)
+        m->store->sync_failed = true;
+    return rc;
+}
+
+static int vfs_open(sqlite3_vfs *vfs, sqlite3_filename name, sqlite3_file *file,
+                    int flags, int *out_flags)
+{
+    struct store *s = (struct store *)vfs;
+    int rc = s->real_vfs->xOpen(s->real_vfs, name, file, flags, out_flags);
+    int i = 0;
+
+    if (rc != SQLITE_OK || file->pMethods == NULL)
+        return rc;
+    while (i < s->n_methods && s->methods[i].real != file->pMethods)
+        i++;
+    if (i == MAX_VFS_KINDS) {
+        file->pMethods->xClose(file);
+        file->pMethods = NULL;
+        return SQLITE_CANTOPEN;
+    }
+    if (i == s->n_methods) {
+        s->methods[i] = (struct file_methods){*file->pMethods, file->pMethods, s};
+        s->methods[i].patched.xSync = file_sync;
+        s->n_methods++;
+    }
+    file->pMethods = &s->methods[i].patched;
+    return rc;
+}
+
+static int register_vfs(struct store *s)
+{
+    s->real_vfs = sqlite3_vfs_find(NULL);
+    if (s->real_vfs == NULL)
+        return SQLITE_ERROR;
+    s->vfs = *s->real_vfs;
+    s->vfs.pNext = NULL;
+    s->vfs.zName = "hilo";
+    s->vfs.xOpen = vfs_open;
+    s->vfs_registered = true;
+    return sqlite3_vfs_register(&s->vfs, 0);
+}
+
+/* --- errors
+ * --------------------------------------------------------------------------- */
+
+static void describe(const struct store *s, const char *what, struct store_error *ret)
+{
+    int code = s->db ? sqlite3_extended_errcode(s->db) : SQLITE_NOMEM;
+    int primary = code & 0xff;
+    const char *advice = "";
+
+    if (primary == SQLITE_FULL)
+        advice = ". Free some space; hilod goes on by itself";
+    else if (primary == SQLITE_CORRUPT || primary == SQLITE_NOTADB)
+        advice =
+            ". The file is damaged: stop hilod and put a newer copy than this one back";
+    else if (primary == SQLITE_READONLY || primary == SQLITE_CANTOPEN)
+        advice = ". Check the owner and the mode of the directory and its files";
+    store_error_set(ret, false, "%s: %s: %s (SQLite code %d)%s", s->path, what,
+                    s->db ? sqlite3_errmsg(s->db) : "out of memory", code, advice);
+}
+
+/* Whether the engine can still be believed after this failure of a batch. */
+static bool survivable(const struct store *s)
+{
+    int code = sqlite3_extended_errcode(s->db);
+
+    switch (code & 0xff) {
+    case SQLITE_FULL:
+    case SQLITE_NOMEM:
+    case SQLITE_BUSY:
+        return true;
+    default:
+        return code == SQLITE_IOERR_WRITE || code == SQLITE_IOERR_NOMEM;
+    }
+}
+
+/* --- opening
+ * -------------------------------------------------------------------------- */
+
+static bool exec(struct store *s, const char *text)
+{
+    return sqlite3_exec(s->db, text, NULL, NULL, NULL) == SQLITE_OK;
+}
+
+/* The first column of the only row; -1 where there is none. */
+static int64_t query_int(struct store *s, const char *text)
+{
+    sqlite3_stmt *st;
+    int64_t n = -1;
+
+    if (sqlite3_prepare_v2(s->db, text, -1, &st, NULL) != SQLITE_OK)
+        return -1;
+    if (sqlite3_step(st) == SQLITE_ROW)
+        n = sqlite3_column_int64(st, 0);
+    sqlite3_finalize(st);
+    return n;
+}
+
+/* The same as text, cut to the buffer; empty where there is none. */
+static void query_text(struct store *s, const char *text, char *buf, int size)
+{
+    sqlite3_stmt *st;
+    const char *value;
+
+    buf[0] = '\0';
+    if (sqlite3_prepare_v2(s->db, text, -1, &st, NULL) != SQLITE_OK)
+        return;
+    if (sqlite3_step(st) == SQLITE_ROW) {
+        value = (const char *)sqlite3_column_text(st, 0);
+        snprintf(buf, (size_t)size, "%s", value != NULL ? value : "");
+    }
+    sqlite3_finalize(st);
+}
+
+static bool query_is(struct store *s, const char *text, const char *wanted)
+{
+    char value[32];
+
+    query_text(s, text, value, sizeof value);
+    return strcmp(value, wanted) == 0;
+}
+
+/* Exclusive from the first access on, which also keeps the log's index in our own
+ * memory. Each setting is read back: a build of SQLite may have other ideas. */
+static bool set_modes(struct store *s)
+{
+    return query_is(s, "PRAGMA locking_mode = EXCLUSIVE", "exclusive") &&
+           query_is(s, "PRAGMA journal_mode = WAL", "wal") &&
+           exec(s, "PRAGMA synchronous = FULL; PRAGMA journal_size_limit = 4194304;"
+                   "PRAGMA temp_store = MEMORY; PRAGMA trusted_schema = OFF") &&
+           query_int(s, "PRAGMA synchronous") == 2 &&
+           exec(s, "BEGIN IMMEDIATE; COMMIT");
+}
+
+/* Somebody who reads the file at this moment only delays the start. */
+static int lock_database(struct store *s, struct store_error *ret_error)
+{
+    int64_t begin = clock_steady_ms();
+    bool told = false;
+    char holder[128];
+
+    while (!set_modes(s)) {
+        if ((sqlite3_errcode(s->db) & 0xff) != SQLITE_BUSY) {
+            describe(s, "can't set it up (WAL, synchronous=FULL, exclusive)",
+                     ret_error);
+            return -1;
+        }
+        datadir_holder(s->path, holder, sizeof holder);
+        if (clock_steady_ms() - begin > LOCK_WAIT_MS) {
+            store_error_set(
+                ret_error, true,
+                "%s is locked by %s: a database serves one hilod at a time, and "
+                "nobody else meanwhile. Stop that process or choose another "
+                "--data",
+                s->path, holder);
+            return -1;
+        }
+        if (!told)
+            log_line(LOG_WARNING, "%s is locked by %s; waiting for up to %d s", s->path,
+                     holder, LOCK_WAIT_MS / 1000);
+        told = true;
+        clock_sleep_ms(LOCK_STEP_MS);
+    }
+    return 0;
+}
+
+static bool set_meta(struct store *s, const char *key, const char *text, int64_t number)
+{
+    sqlite3_stmt *st;
+    bool done;
+
+    if (sqlite3_prepare_v2(s->db, "INSERT OR REPLACE INTO meta VALUES (?1, ?2)", -1,
+                           &st, NULL) != SQLITE_OK)
+        return false;
+    sqlite3_bind_text(st, 1, key, -1, SQLITE_STATIC);
+    if (text != NULL)
+        sqlite3_bind_text(st, 2, text, -1, SQLITE_STATIC);
+    else
+        sqlite3_bind_int64(st, 2, number);
+    done = sqlite3_step(st) == SQLITE_DONE;
+    sqlite3_finalize(st);
+    return done;
+}
+
+static bool write_identity(struct store *s, const struct store_identity *id)
+{
+    return set_meta(s, "uuid", id->uuid, 0) &&
+           set_meta(s, "lane", NULL, (int64_t)id->lane.number) &&
+           set_meta(s, "lanes", NULL, (int64_t)id->lane.lanes) &&
+           set_meta(s, "stripe", NULL, (int64_t)id->lane.stripe) &&
+           set_meta(s, "epoch", NULL, (int64_t)id->epoch) &&
+           set_meta(s, "starts", NULL, 0);
+}
+
+static bool read_identity(struct store *s, struct store_identity *ret)
+{
+    sqlite3_stmt *st;
+
+    *ret = (struct store_identity){0};
+    if (sqlite3_prepare_v2(s->db, "SELECT key, value FROM meta", -1, &st, NULL) !=
+        SQLITE_OK)
+        return false;
+    while (sqlite3_step(st) == SQLITE_ROW) {
+        const char *key = (const char *)sqlite3_column_text(st, 0);
+        const char *text = (const char *)sqlite3_column_text(st, 1);
+        int64_t number = sqlite3_column_int64(st, 1);
+
+        if (key == NULL || text == NULL)
+            continue;
+        if (strcmp(key, "uuid") == 0)
+            snprintf(ret->uuid, sizeof ret->uuid, "%s", text);
+        else if (strcmp(key, "lane") == 0)
+            ret->lane.number = (uint32_t)number;
+        else if (strcmp(key, "lanes") == 0)
+            ret->lane.lanes = (uint32_t)number;
+        else if (strcmp(key, "stripe") == 0)
+            ret->lane.stripe = (uint64_t)number;
+        else if (strcmp(key, "epoch") == 0)
+            ret->epoch = (uint64_t)number;
+        else if (strcmp(key, "starts") == 0)
+            ret->starts = (uint64_t)number;
+    }
+    return sqlite3_finalize(st) == SQLITE_OK && strlen(ret->uuid) == STORE_UUID_LEN &&
+           lane_valid(ret->lane) && ret->epoch >= 1;
+}
+
+/* Brings the file to the present schema. The transaction is open. */
+static int migrate(struct store *s, const struct store_config *config,
+                   struct store_error *ret_error)
+{
+    int64_t app = query_int(s, "PRAGMA application_id");
+    int64_t version = query_int(s, "PRAGMA user_version");
+    struct store_identity fresh;
+    char pragma[64];
+
+    if (version == 0 && app == 0 &&
+        query_int(s, "SELECT count(*) FROM sqlite_schema") == 0) {
+        store_identity_new(config, &fresh);
+        for (int i = 0; i < SCHEMA; i++) {
+            if (!exec(s, migrations[i]))
+                goto failed;
+        }
+        snprintf(pragma, sizeof pragma, "PRAGMA application_id = %d", APPLICATION_ID);
+        if (!exec(s, pragma) || !write_identity(s, &fresh))
+            goto failed;
+    } else if (app != APPLICATION_ID || version < 1) {
+        store_error_set(
+            ret_error, true,
+            "%s is an SQLite database, but not one of hilod's (application id "
+            "%" PRId64 "): choose another --data",
+            s->path, app);
+        return -1;
+    } else if (version > SCHEMA) {
+        store_error_set(ret_error, true,
+                        "%s has schema %" PRId64
+                        ", made by a newer hilod; this one knows up "
+                        "to %d: use the newer hilod",
+                        s->path, version, SCHEMA);
+        return -1;
+    } else {
+        for (int64_t i = version; i < SCHEMA; i++) {
+            if (!exec(s, migrations[i]))
+                goto failed;
+        }
+    }
+    snprintf(pragma, sizeof pragma, "PRAGMA user_version = %d", SCHEMA);
+    if (exec(s, pragma))
+        return 0;
+failed:
+    describe(s, "can't make the tables", ret_error);
+    return -1;
+}
+
+/* One durable transaction: schema, identity, and this start counted; so a start that
+ * has succeeded has also written. */
+static int begin_service(struct store *s, const struct store_config *config,
+                         struct store_identity *ret, struct store_error *ret_error)
+{
+    if (!exec(s, "BEGIN IMMEDIATE")) {
+        describe(s, "can't begin", ret_error);
+        return -1;
+    }
+    if (migrate(s, config, ret_error) != 0)
+        return -1;
+    if (!read_identity(s, ret)) {
+        describe(s, "the table meta can't be read or lacks a value", ret_error);
+        return -1;
+    }
+    if (store_identity_check(config, ret, s->path, ret_error) != 0)
+        return -1;
+    ret->starts++;
+    if (!set_meta(s, "starts", NULL, (int64_t)ret->starts) || !exec(s, "COMMIT")) {
+        describe(s, "can't write", ret_error);
+        return -1;
+    }
+    /* Rewrites what an earlier failed sync may have left in memory only, and begins a
+     * new log. */
+    if (!exec(s, "PRAGMA wal_checkpoint(TRUNCATE)") || s->sync_failed) {
+        describe(s, "can't be synced to the disk", ret_error);
+        return -1;
+    }
+    return 0;
+}
+
+static void read_settings(struct store *s, struct store_identity *ret)
+{
+    char mode[32];
+
+    query_text(s, "PRAGMA journal_mode", mode, sizeof mode);
+    snprintf(ret->settings, sizeof ret->settings,
+             "journal_mode:%s\r\nsynchronous:%" PRId64 "\r\n", mode,
+             query_int(s, "PRAGMA synchronous"));
+}
+
+static int prepare_statements(struct store *s, struct store_error *ret_error)
+{
+    for (int i = 0; i < SQL_COUNT; i++) {
+        if (sqlite3_prepare_v3(s->db, sql[i], -1, SQLITE_PREPARE_PERSISTENT,
+                               &s->stmt[i], NULL) != SQLITE_OK) {
+            describe(s, sql[i], ret_error);
+            return -1;
+        }
+    }
+    return 0;
+}
+
+static void sqlite_close(struct store *s)
+{
+    for (int i = 0; i < SQL_COUNT; i++)
+        sqlite3_finalize(s->stmt[i]);
+    if (s->db != NULL && sqlite3_close(s->db) != SQLITE_OK)
+        log_line(LOG_ERROR, "%s: closing: %s", s->path, sqlite3_errmsg(s->db));
+    if (s->vfs_registered)
+        sqlite3_vfs_unregister(&s->vfs);
+    if (s->lock_fd >= 0)
+        close(s->lock_fd);
+    free(s->marks);
+    free(s->path);
+    free(s);
+}
+
+static int sqlite_open(const struct store_config *config, struct store **ret,
+                       struct store_identity *ret_identity,
+                       struct store_error *ret_error)
+{
+    struct store *s = calloc(1, sizeof *s);
+
+    if (s == NULL) {
+        store_error_set(ret_error, false, "out of memory");
+        return -1;
+    }
+    s->lock_fd = -1;
+    if (datadir_prepare(config->dir, config->allow_network_fs, ret_error) != 0)
+        goto failed;
+    s->path = datadir_file(config->dir, "hilo.db", ret_error);
+    if (s->path == NULL)
+        goto failed;
+    s->lock_fd = datadir_lock(s->path, ret_error);
+    if (s->lock_fd < 0)
+        goto failed;
+    if (register_vfs(s) != SQLITE_OK ||
+        sqlite3_open_v2(s->path, &s->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE,
+                        "hilo") != SQLITE_OK) {
+        describe(s, "can't be opened", ret_error);
+        goto failed;
+    }
+    sqlite3_extended_result_codes(s->db, 1);
+    if (lock_database(s, ret_error) != 0 ||
+        begin_service(s, config, ret_identity, ret_error) != 0 ||
+        prepare_statements(s, ret_error) != 0)
+        goto failed;
+    read_settings(s, ret_identity);
+    *ret = s;
+    return 0;
+failed:
+    sqlite_close(s);
+    return -1;
+}
+
+/* --- counters
+ * ------------------------------------------------------------------------- */
+
+static bool remember(struct store *s, uint64_t counter, uint64_t mark)
+{
+    if (counter > s->cap) {
+        uint64_t cap = counter > 32 ? 2 * counter : 64;
+        uint64_t *marks = realloc(s->marks, cap * sizeof *marks);
+
+        if (marks == NULL)
+            return false;
+        s->marks = marks;
+        s->cap = cap;
+    }
+    s->marks[counter - 1] = mark;
+    s->n = counter > s->n ? counter : s->n;
+    return true;
+}
+
+static int sqlite_load(struct store *s, store_counter_fn *fn, void *arg,
+                       struct store_error *ret_error)
+{
+    sqlite3_stmt *st;
+    int rc;
+
+    if (sqlite3_prepare_v2(
+            s->db,
+            "SELECT id, name, mark, start, max, each, retired FROM counter"
+            " ORDER BY id",
+            -1, &st, NULL) != SQLITE_OK) {
+        describe(s, "can't list counters", ret_error);
+        return -1;
+    }
+    while ((rc = sqlite3_step(st)) == SQLITE_ROW) {
+        uint64_t counter = (uint64_t)sqlite3_column_int64(st, 0);
+        const char *name = (const char *)sqlite3_column_text(st, 1);
+        int64_t mark = sqlite3_column_int64(st, 2);
+        struct counter_attr attr = {
+            .start = (uint64_t)sqlite3_column_int64(st, 3),
+            .max = (uint64_t)sqlite3_column_int64(st, 4),
+            .each = sqlite3_column_int(st, 5) != 0,
+            .retired = sqlite3_column_int(st, 6) != 0,
+        };
+
+        if (counter != s->n + 1 || mark < 0 || name == NULL ||
+            !remember(s, counter, (uint64_t)mark)) {
+            store_error_set(ret_error, false,
+                            "%s: row %" PRIu64
+                            " of the table counter can't be right (or "
+                            "memory ran out): put a copy back that is sound",
+                            s->path, counter);
+            sqlite3_finalize(st);
+            return -1;
+        }
+        fn(arg, counter, name, (size_t)sqlite3_column_bytes(st, 1), &attr,
+           (uint64_t)mark);
+    }
+    if (rc != SQLITE_DONE)
+        describe(s, "can't list counters", ret_error);
+    sqlite3_finalize(st);
+    return rc == SQLITE_DONE ? 0 : -1;
+}
+
+/* --- batches
+ * -------------------------------------------------------------------------- */
+
+static void bind_attr(sqlite3_stmt *st, const struct counter_attr *attr)
+{
+    sqlite3_bind_int64(st, 4, (int64_t)attr->start);
+    sqlite3_bind_int64(st, 5, (int64_t)attr->max);
+    sqlite3_bind_int(st, 6, attr->each);
+    sqlite3_bind_int(st, 7, attr->retired);
+}
+
+static bool run(struct store *s, enum statement which)
+{
+    bool done = sqlite3_step(s->stmt[which]) == SQLITE_DONE;
+
+    sqlite3_reset(s->stmt[which]);
+    return done;
+}
+
+static bool write_op(struct store *s, struct store_op *op, enum statement which,
+                     uint64_t expected)
+{
+    sqlite3_stmt *st = s->stmt[which];
+
+    sqlite3_bind_int64(st, 1, (int64_t)op->counter);
+    if (which == SQL_INSERT)
+        sqlite3_bind_text(st, 2, op->name, (int)op->name_len, SQLITE_STATIC);
+    if (which == SQL_GIVE_BACK)
+        sqlite3_bind_int64(st, 2, (int64_t)expected);
+    sqlite3_bind_int64(st, 3, (int64_t)op->mark);
+    if (which == SQL_INSERT || which == SQL_ALTER)
+        bind_attr(st, &op->attr);
+    return run(s, which);
+}
+
+/* What one operation does; *ret_which is SQL_COUNT where there is nothing to write. */
+static void decide(const struct store *s, struct store_op *op, uint64_t *created,
+                   enum statement *ret_which)
+{
+    uint64_t mark;
+
+    *ret_which = SQL_COUNT;
+    op->err = 0;
+    if (op->kind == STORE_CREATE) {
+        op->counter = s->n + ++*created;
+        op->mark = op->floor;
+        *ret_which = SQL_INSERT;
+        return;
+    }
+    if (op->counter == 0 || op->counter > s->n) {
+        op->err = HILO_ENOSEQ;
+        return;
+    }
+    mark = s->marks[op->counter - 1];
+    if (op->kind == STORE_RESERVE) {
+        if (store_reserve_at(op, mark) && op->mark != mark)
+            *ret_which = SQL_MARK;
+    } else if (op->kind == STORE_ALTER) {
+        op->mark = mark > op->floor ? mark : op->floor;
+        *ret_which = SQL_ALTER;
+    } else if (op->mark == mark && op->floor <= mark) {
+        op->mark = op->floor;
+        *ret_which = SQL_GIVE_BACK;
+    } else {
+        op->mark = mark;
+    }
+}
+
+static enum store_outcome fail(struct store *s, const char *what,
+                               struct store_error *ret)
+{
+    bool go_on = survivable(s) && !s->sync_failed;
+
+    describe(s, what, ret);
+    s->stats.failures++;
+    if (!sqlite3_get_autocommit(s->db) && !run(s, SQL_ROLLBACK))
+        go_on = false;
+    return go_on ? STORE_FAILED : STORE_DEAD;
+}
+
+static enum store_outcome contradicted(struct store *s, const struct store_op *op,
+                                       struct store_error *ret)
+{
+    store_error_set(ret, false,
+                    "%s: counter %" PRIu64
+                    " was changed by somebody else while hilod held "
+                    "the lock; restart hilod",
+                    s->path, op->counter);
+    s->stats.failures++;
+    run(s, SQL_ROLLBACK);
+    return STORE_DEAD;
+}
+
+/* The marks of a batch become what memory knows. Where the outcome of the commit is not
+ * known its ranges are burnt: they lie below the mark of the next batch. */
+static bool keep_marks(struct store *s, const struct store_op *ops, size_t n,
+                       bool known)
+{
+    for (size_t i = 0; i < n; i++) {
+        bool moves_up = ops[i].kind == STORE_RESERVE || ops[i].kind == STORE_ALTER;
+
+        if (ops[i].err != 0 || (!known && !moves_up))
+            continue;
+        if (!remember(s, ops[i].counter, ops[i].mark))
+            return false;
+    }
+    return true;
+}
+
+static enum store_outcome sqlite_commit(struct store *s, struct store_op *ops, size_t n,
+                                        struct store_error *ret_error)
+{
+    uint64_t created = 0;
+    bool begun = false;
+
+    for (size_t i = 0; i < n; i++) {
+        enum statement which;
+        uint64_t expected = ops[i].mark;
+
+        decide(s, &ops[i], &created, &which);
+        if (which == SQL_COUNT)
+            continue;
+        if (!begun && !run(s, SQL_BEGIN))
+            return fail(s, "can't begin", ret_error);
+        begun = true;
+        if (!write_op(s, &ops[i], which, expected))
+            return fail(s, "can't write", ret_error);
+        if (sqlite3_changes(s->db) != 1)
+            return contradicted(s, &ops[i], ret_error);
+    }
+    if (begun && !run(s, SQL_COMMIT)) {
+        keep_marks(s, ops, n, false);
+        return fail(s, "can't commit", ret_error);
+    }
+    if (!keep_marks(s, ops, n, true)) {
+        store_error_set(ret_error, false, "out of memory");
+        return STORE_DEAD;
+    }
+    if (s->sync_failed) {
+        store_error_set(
+            ret_error, false,
+            "%s: the disk refused a sync: what it holds can't be known. Check the "
+            "disk, then restart hilod",
+            s->path);
+        s->stats.failures++;
+        return STORE_DEAD;
+    }
+    s->stats.commits += begun;
+    return STORE_DONE;
+}
+
+static void sqlite_stats(const struct store *s, struct store_stats *ret)
+{
+    *ret = s->stats;
+}
+
+const struct store_engine store_sqlite = {
+    .name = "sqlite",
+    .help = "an SQLite database in the data directory: one machine, or a pair",
+    .durable = true,
+    .open = sqlite_open,
+    .load = sqlite_load,
+    .commit = sqlite_commit,
+    .stats = sqlite_stats,
+    .close = sqlite_close,
+};
