@@ -3,6 +3,7 @@
 #include "options.h"
 
 #include <confuse.h>
+#include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -62,7 +63,8 @@ static const struct option_row rows[] = {
      "accept a data directory on a network file system"},
 };
 
-#define N_ROWS (sizeof rows / sizeof rows[0])
+#define FILE_MAX_BYTES 65536
+#define N_ROWS         (sizeof rows / sizeof rows[0])
 
 /* --- values
  * ----------------------------------------------------------------------------- */
@@ -194,6 +196,7 @@ bool options_show(const struct options *o, size_t i, const char **ret_name,
  * option list, so a nameless option in there leads to the place for the message. */
 struct file_error {
     long marker;
+    const char *path;
     char text[OPTIONS_ERROR_MAX];
 };
 
@@ -214,10 +217,62 @@ keep_error(cfg_t *cfg, const char *fmt, va_list ap)
 
     if (e == NULL || e->text[0] != '\0')
         return; /* the first one counts */
-    snprintf(e->text, sizeof e->text, "%s:%d: ", cfg->filename ? cfg->filename : "?",
-             cfg->line);
+    snprintf(e->text, sizeof e->text, "%.200s:%d: ", e->path, cfg->line);
     len = strlen(e->text);
     vsnprintf(e->text + len, sizeof e->text - len, fmt, ap);
+}
+
+/* Blanks comments: libconfuse 3.3 counts their lines more than once, and messages shall
+ * name the right one. A comment begins a line or follows a blank. */
+static void blank_comments(char *text)
+{
+    char quote = '\0';
+
+    for (char *c = text; *c != '\0'; c++) {
+        bool after_blank = c == text || strchr(" \t\n", c[-1]) != NULL;
+
+        if (quote != '\0') {
+            if (*c == '\\' && c[1] != '\0')
+                c++;
+            else if (*c == quote)
+                quote = '\0';
+        } else if (*c == '"' || *c == '\'') {
+            quote = *c;
+        } else if (after_blank && (*c == '#' || (*c == '/' && c[1] == '/'))) {
+            size_t len = strcspn(c, "\n");
+
+            memset(c, ' ', len);
+            c += len - 1;
+        }
+    }
+}
+
+/* The whole file as a string; NULL, and why, when it can't be had. */
+static char *read_text(const char *path, char *error)
+{
+    FILE *f = fopen(path, "re");
+    char *text = malloc(FILE_MAX_BYTES + 1);
+    size_t len = 0;
+    bool good = f != NULL && text != NULL;
+
+    if (good) {
+        len = fread(text, 1, FILE_MAX_BYTES, f);
+        good = ferror(f) == 0 && fgetc(f) == EOF && memchr(text, '\0', len) == NULL;
+    }
+    if (!good) {
+        snprintf(error, OPTIONS_ERROR_MAX,
+                 "can't read the configuration file %.300s: %s", path,
+                 f == NULL || ferror(f) ? strerror(errno)
+                                        : "not a text file, or too large");
+        free(text);
+        text = NULL;
+    } else {
+        text[len] = '\0';
+        blank_comments(text);
+    }
+    if (f != NULL)
+        fclose(f);
+    return text;
 }
 
 static int check_value(cfg_t *cfg, cfg_opt_t *opt)
@@ -250,32 +305,29 @@ static bool apply_file(cfg_t *cfg, struct options *o, char *error)
 static bool read_file(const char *path, struct options *o, char *error)
 {
     cfg_opt_t opts[N_ROWS + 2];
-    struct file_error kept = {0};
+    struct file_error kept = {.path = path};
+    char *text = read_text(path, error);
     cfg_t *cfg;
     bool good = false;
-    int rc;
 
+    if (text == NULL)
+        return false;
     for (size_t i = 0; i < N_ROWS; i++)
         opts[i] = (cfg_opt_t)CFG_STR(rows[i].name, NULL, CFGF_NONE);
     opts[N_ROWS] = (cfg_opt_t)CFG_SIMPLE_INT("", &kept.marker);
     opts[N_ROWS + 1] = (cfg_opt_t)CFG_END();
     cfg = cfg_init(opts, CFGF_NONE);
-    if (cfg == NULL) {
-        snprintf(error, OPTIONS_ERROR_MAX, "out of memory");
-        return false;
+    if (cfg != NULL) {
+        cfg_set_error_function(cfg, keep_error);
+        for (size_t i = 0; i < N_ROWS; i++)
+            cfg_set_validate_func(cfg, rows[i].name, check_value);
+        if (cfg_parse_buf(cfg, text) == CFG_SUCCESS)
+            good = apply_file(cfg, o, error);
+        else
+            snprintf(error, OPTIONS_ERROR_MAX, "%s", kept.text);
+        cfg_free(cfg);
     }
-    cfg_set_error_function(cfg, keep_error);
-    for (size_t i = 0; i < N_ROWS; i++)
-        cfg_set_validate_func(cfg, rows[i].name, check_value);
-    rc = cfg_parse(cfg, path);
-    if (rc == CFG_SUCCESS)
-        good = apply_file(cfg, o, error);
-    else if (rc == CFG_FILE_ERROR)
-        snprintf(error, OPTIONS_ERROR_MAX, "can't read the configuration file %.300s",
-                 path);
-    else
-        snprintf(error, OPTIONS_ERROR_MAX, "%s", kept.text);
-    cfg_free(cfg);
+    free(text);
     return good;
 }
 
