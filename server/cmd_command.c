@@ -2,10 +2,12 @@
 #include <string.h>
 #include "command.h"
 
-/* Rows of one name stand together; the first one speaks for all. */
-static bool is_first(const struct command *row)
+/* Rows of one name stand together; the first one speaks for all. What is only there to
+ * be refused is not shown: clients look here for what they can use. */
+static bool is_shown(const struct command *row)
 {
-    return row == command_rows || strcmp(row[-1].name, row->name) != 0;
+    return row->run != cmd_refused &&
+           (row == command_rows || strcmp(row[-1].name, row->name) != 0);
 }
 
 static size_t count(void)
@@ -13,7 +15,7 @@ static size_t count(void)
     size_t n = 0;
 
     for (const struct command *row = command_rows; row->name != NULL; row++)
-        n += is_first(row);
+        n += is_shown(row);
     return n;
 }
 
@@ -54,7 +56,7 @@ static const struct command *asked(struct resp_arg name)
 {
     const struct command *row = command_rows;
 
-    while (row->name != NULL && !arg_is(name, row->name))
+    while (row->name != NULL && !(is_shown(row) && arg_is(name, row->name)))
         row++;
     return row->name != NULL ? row : NULL;
 }
@@ -64,7 +66,7 @@ enum command_result cmd_command(struct call *c, struct request **ret_request)
     (void)ret_request;
     reply_array(c->out, count());
     for (const struct command *row = command_rows; row->name != NULL; row++) {
-        if (is_first(row))
+        if (is_shown(row))
             shape(c->out, row);
     }
     return COMMAND_ANSWERED;
@@ -98,7 +100,7 @@ enum command_result cmd_command_list(struct call *c, struct request **ret_reques
     (void)ret_request;
     reply_array(c->out, count());
     for (const struct command *row = command_rows; row->name != NULL; row++) {
-        if (is_first(row))
+        if (is_shown(row))
             lower_case(c->out, row->name);
     }
     return COMMAND_ANSWERED;
@@ -124,7 +126,7 @@ enum command_result cmd_command_docs(struct call *c, struct request **ret_reques
     if (c->args->argc == 2) {
         reply_map(c->out, count());
         for (const struct command *row = command_rows; row->name != NULL; row++) {
-            if (is_first(row))
+            if (is_shown(row))
                 docs(c->out, row);
         }
         return COMMAND_ANSWERED;

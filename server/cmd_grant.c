@@ -8,20 +8,21 @@
 
 #define NEXT_MAX 1000
 
-/* Finds the sequence for a request that nothing is wrong with so far. */
+/* Goes to the sequence with a request that nothing is wrong with so far. */
 static enum command_result submit(struct call *c, struct request *r,
                                   struct request **ret_request)
 {
     struct resp_arg name = c->args->argv[1];
     struct server_refusal why;
-    struct seq *s = NULL;
+    struct seq *s;
 
-    if (!r->decided) {
-        s = server_seq(c->server, name.p, name.len, &why);
-        if (s == NULL)
-            request_refuse(r, why.err, "%s", why.text);
-    }
-    return command_submit(c, s, r, ret_request);
+    if (r->decided)
+        return command_refused(c, r, ret_request);
+    s = server_seq(c->server, name.p, name.len, &why);
+    if (s != NULL)
+        return command_submit(c, s, r, ret_request);
+    request_refuse(r, why.err, "%s", why.text);
+    return command_refused(c, r, ret_request);
 }
 
 /* Redis's texts and Redis's order of complaints; only what Redis would do with a number

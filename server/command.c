@@ -214,13 +214,15 @@ static struct request *keep(struct call *c, const struct request *r)
     return copy;
 }
 
-enum command_result command_submit(struct call *c, struct seq *s, struct request *r,
+/* Answers a decided request (on is NULL), or leaves one behind that waits on a
+ * sequence. */
+static enum command_result deliver(struct call *c, struct seq *on,
+                                   const struct request *r,
                                    struct request **ret_request)
 {
-    bool decided = r->decided || seq_submit(s, r, c->now_ms);
     struct request *kept;
 
-    if (decided && c->order == CALL_FREE) {
+    if (on == NULL && c->order == CALL_FREE) {
         command_answer(c->server, r, c->out);
         return COMMAND_ANSWERED;
     }
@@ -230,8 +232,20 @@ enum command_result command_submit(struct call *c, struct seq *s, struct request
             return COMMAND_CLOSE; /* there is no memory to answer in order */
         return command_fail(c, HILO_ETRYAGAIN, "out of memory");
     }
-    if (!decided)
-        seq_enqueue(s, kept);
+    if (on != NULL)
+        seq_enqueue(on, kept);
     *ret_request = kept;
     return COMMAND_WAITS;
+}
+
+enum command_result command_submit(struct call *c, struct seq *s, struct request *r,
+                                   struct request **ret_request)
+{
+    return deliver(c, seq_submit(s, r, c->now_ms) ? NULL : s, r, ret_request);
+}
+
+enum command_result command_refused(struct call *c, const struct request *r,
+                                    struct request **ret_request)
+{
+    return deliver(c, NULL, r, ret_request);
 }

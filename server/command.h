@@ -67,11 +67,15 @@ bool arg_is(struct resp_arg a, const char *word); /* case does not matter */
 enum command_result command_fail(struct call *c, int err, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Submits the request to the sequence, unless it has been refused already (then s may
- * be NULL); answers now or leaves it behind. A grant reports all its errors this way,
- * so that they keep their place behind grants that wait. */
+/* Submits the request to the sequence; answers now or leaves it behind. */
 enum command_result command_submit(struct call *c, struct seq *s, struct request *r,
                                    struct request **ret_request);
+
+/* The same for a request that has been refused before it came to a sequence. A grant
+ * reports its errors this way, so that they keep their place behind grants that wait.
+ */
+enum command_result command_refused(struct call *c, const struct request *r,
+                                    struct request **ret_request);
 
 /* Taking ids (cmd_grant.c). */
 enum command_result cmd_incr(struct call *c, struct request **ret_request);

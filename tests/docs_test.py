@@ -1,0 +1,82 @@
+"""docs_test.py - documentation that can be run is run."""
+
+import os
+import re
+import subprocess
+
+import harness
+from harness import Client
+
+
+def read(name):
+    with open(os.path.join(harness.ROOT, name)) as f:
+        return f.read()
+
+
+class Protocol(harness.Case):
+    def run_transcript(self, text):
+        server = self.hilod("--log-level", "error")
+        c = self.client(server)
+        for line in text.splitlines():
+            mark, _, rest = line.partition(" ")
+            if mark == ">":
+                c.send(Client.encode(*rest.split()))
+            else:
+                self.assertEqual(mark, "<", line)
+                self.assertEqual(c.line().decode(), rest, "after: " + line)
+        c.send(Client.encode("ECHO", "end"))
+        try:
+            self.assertEqual(c.line(), b"$3", "more was answered than the transcript has")
+        except harness.Closed:
+            self.assertIn("> QUIT", text)
+
+    def test_every_transcript_is_what_happens(self):
+        blocks = re.findall(r"```transcript\n(.*?)```", read("PROTOCOL.md"), re.S)
+        self.assertGreater(len(blocks), 10)
+        for block in blocks:
+            self.run_transcript(block)
+
+    def test_every_command_and_every_word_of_info_is_described(self):
+        text = read("PROTOCOL.md")
+        c = self.client(self.hilod())
+        for name in c.call("COMMAND", "LIST"):
+            self.assertRegex(text, r"\b%s\b" % name.decode().upper())
+        for field in ("store", "hilo"):
+            for name in c.info(field):
+                if name not in ("version", "auto_create"):
+                    self.assertIn("`%s`" % name, text)
+        for word in c.seq("x") if c.call("INCR", "x") else ():
+            self.assertIn("`%s`" % word, text)
+
+    def test_every_error_word_is_in_the_table(self):
+        words = re.findall(r'X\(HILO_E\w+, -\d+, "(\w+)"', read("common/error.h"))
+        self.assertGreater(len(words), 10)
+        used = set()
+        for path in ("server", "common"):
+            for name in os.listdir(os.path.join(harness.ROOT, path)):
+                if name.endswith(".c") and name != "error.c":
+                    used |= set(re.findall(r"HILO_E([A-Z]+)", read(path + "/" + name)))
+        for word in used & set(words):
+            self.assertIn("| `%s` |" % word, read("PROTOCOL.md"))
+
+
+class Readme(harness.Case):
+    def test_every_option_is_described(self):
+        text = read("README.md")
+        out = subprocess.run([harness.HILOD, "--help"], stdout=subprocess.PIPE)
+        flags = re.findall(r"^  (--[a-z-]+)", out.stdout.decode(), re.M)
+        self.assertGreater(len(flags), 10)
+        for flag in flags:
+            self.assertIn("`%s" % flag, text)
+
+    def test_files_named_in_the_documents_exist(self):
+        for doc in ("README.md", "ARCHITECTURE.md", "PROTOCOL.md"):
+            for name in re.findall(r"`((?:common|server|tests|configs|bench|client)/[\w./*-]+)`",
+                                   read(doc)):
+                if "*" not in name:
+                    self.assertTrue(os.path.exists(os.path.join(harness.ROOT, name)),
+                                    "%s names %s" % (doc, name))
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,102 @@
+"""trace_test.py - what strace sees: nothing is acknowledged before it is on disk."""
+
+import os
+import re
+
+import harness
+
+SYNC = re.compile(r"(fdatasync|fsync)\(")
+
+
+class Trace(harness.Case):
+    def traced(self):
+        path = os.path.join(self.tmp(), "trace")
+        server = self.hilod(wrap=("strace", "-D", "-f", "-y", "-o", path, "-s", "64", "-e",
+                                  "trace=fdatasync,fsync,sync_file_range,recvfrom,sendto"))
+        return server, path
+
+    def lines(self, server, path, last):
+        """The trace, once it holds the send of the last answer."""
+
+        def all_lines():
+            with open(path) as f:
+                lines = f.read().splitlines()
+            return lines if any(last in l for l in lines) else None
+
+        return harness.wait_until(all_lines, "the trace")
+
+    @staticmethod
+    def find(lines, text, at=0):
+        for i in range(at, len(lines)):
+            if text in lines[i]:
+                return i
+        raise AssertionError("%r is not in:\n%s" % (text, "\n".join(lines[at:])))
+
+    def test_each_answers_after_the_sync_that_covers_it(self):
+        server, path = self.traced()
+        c = self.client(server)
+        c.call("SEQ", "CREATE", "s", "START", 7001, "DURABILITY", "each")
+        c.call("INCR", "s")
+        self.assertEqual(c.call("INCR", "s"), 7002)
+        lines = self.lines(server, path, r'":7002\r\n"')
+        asked = self.find(lines, "INCR", self.find(lines, r'":7001\r\n"'))
+        answered = self.find(lines, r'":7002\r\n"', asked)
+        between = lines[asked:answered]
+        loop = lines[asked].split()[0]
+        begun = [l for l in between if SYNC.search(l)]
+        ended = [l for l in between if re.search(r"(fdatasync|fsync).*= 0$", l)]
+        self.assertEqual(len(begun), 1, between)
+        self.assertEqual(len(ended), 1, "the answer went out before the sync had ended")
+        self.assertNotEqual(begun[0].split()[0], loop, "the loop thread must not sync")
+
+    def test_ahead_never_syncs_on_the_loop_thread(self):
+        server, path = self.traced()
+        c = self.client(server)
+        first = c.call("INCR", "s")
+        self.assertEqual(c.call("INCR", "s"), first + 1)
+        for _ in range(2000):
+            last = c.call("INCR", "s")
+        lines = self.lines(server, path, r'":%d\r\n"' % last)
+        answers = [l for l in lines if "sendto(" in l]
+        loop = {l.split()[0] for l in answers}
+        self.assertEqual(len(loop), 1)
+        at = self.find(lines, r'":1\r\n"')
+        self.assertEqual([l for l in lines[at:] if SYNC.search(l) and l.split()[0] in loop], [])
+        # An id that lies in the chunk in hand is answered with no sync by anyone.
+        asked = self.find(lines, "INCR", at)
+        answered = self.find(lines, r'":2\r\n"', asked)
+        self.assertEqual([l for l in lines[asked:answered] if SYNC.search(l)], [])
+
+    def test_info_counts_the_syncs_there_are(self):
+        server, path = self.traced()
+        c = self.client(server)
+        c.call("SEQ", "CREATE", "s", "DURABILITY", "each")
+        for _ in range(100):
+            last = c.call("INCR", "s")
+        counted = int(c.info()["syncs"])
+        lines = self.lines(server, path, r'":%d\r\n"' % last)
+        on_database = [l for l in lines if SYNC.search(l) and "/hilo.db" in l]
+        self.assertEqual(len(on_database), counted)
+        self.assertGreater(counted, 100)
+
+    def test_many_clients_share_syncs(self):
+        server = self.hilod()
+        setup = self.client(server)
+        setup.call("SEQ", "CREATE", "s", "DURABILITY", "each")
+        clients = [self.client(server) for _ in range(64)]
+        before = setup.info()
+        ids = []
+        for _ in range(50):
+            for c in clients:
+                c.start("INCR", "s")
+            ids += [c.reply() for c in clients]
+        after = setup.info()
+        self.assertEqual(sorted(ids), list(range(1, 3201)))
+        syncs = int(after["syncs"]) - int(before["syncs"])
+        self.assertGreater(syncs, 0)
+        self.assertLessEqual(syncs, 0.2 * len(ids))
+        self.assertEqual(int(after["grants"]) - int(before["grants"]), len(ids))
+
+
+if __name__ == "__main__":
+    harness.main()
