@@ -13,7 +13,12 @@ def read(name):
         return f.read()
 
 
-class Protocol(harness.Case):
+class Documents(harness.Case):
+    def described(self, text, pattern):
+        self.assertTrue(re.search(pattern, text), pattern + " is not described")
+
+
+class Protocol(Documents):
     def run_transcript(self, text):
         server = self.hilod("--log-level", "error")
         c = self.client(server)
@@ -40,13 +45,14 @@ class Protocol(harness.Case):
         text = read("PROTOCOL.md")
         c = self.client(self.hilod())
         for name in c.call("COMMAND", "LIST"):
-            self.assertRegex(text, r"\b%s\b" % name.decode().upper())
+            self.described(text, r"\b%s\b" % name.decode().upper())
         for field in ("store", "hilo"):
             for name in c.info(field):
                 if name not in ("version", "auto_create"):
-                    self.assertIn("`%s`" % name, text)
-        for word in c.seq("x") if c.call("INCR", "x") else ():
-            self.assertIn("`%s`" % word, text)
+                    self.described(text, "`%s`" % name)
+        c.call("INCR", "x")
+        for word in c.seq("x"):
+            self.described(text, "`%s`" % word)
 
     def test_every_error_word_is_in_the_table(self):
         words = re.findall(r'X\(HILO_E\w+, -\d+, "(\w+)"', read("common/error.h"))
@@ -57,17 +63,42 @@ class Protocol(harness.Case):
                 if name.endswith(".c") and name != "error.c":
                     used |= set(re.findall(r"HILO_E([A-Z]+)", read(path + "/" + name)))
         for word in used & set(words):
-            self.assertIn("| `%s` |" % word, read("PROTOCOL.md"))
+            self.described(read("PROTOCOL.md"), r"\| `%s` \|" % word)
 
 
-class Readme(harness.Case):
+class Examples(harness.Case):
+    """client/examples against a server."""
+
+    def run_example(self, *command):
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              timeout=harness.DEADLINE)
+        self.assertEqual(done.returncode, 0, done.stderr.decode())
+        return done.stdout.decode().split()
+
+    def test_each_example_takes_ids_nobody_else_gets(self):
+        server = self.hilod()
+        path = os.path.join(harness.ROOT, "client", "examples")
+        runners = {".sh": "/bin/sh", ".py": "/usr/bin/python3"}
+        ids = []
+        for name in sorted(os.listdir(path)):
+            runner = runners[os.path.splitext(name)[1]]
+            for _ in range(2):
+                got = self.run_example(runner, os.path.join(path, name), str(server.port),
+                                       "orders", "25")
+                self.assertEqual(len(got), 25, name)
+                ids += map(int, got)
+        self.assertGreaterEqual(len(ids), 100)
+        self.disjoint(ids)
+
+
+class Readme(Documents):
     def test_every_option_is_described(self):
         text = read("README.md")
         out = subprocess.run([harness.HILOD, "--help"], stdout=subprocess.PIPE)
         flags = re.findall(r"^  (--[a-z-]+)", out.stdout.decode(), re.M)
         self.assertGreater(len(flags), 10)
         for flag in flags:
-            self.assertIn("`%s" % flag, text)
+            self.described(text, "`" + flag)
 
     def test_files_named_in_the_documents_exist(self):
         for doc in ("README.md", "ARCHITECTURE.md", "PROTOCOL.md"):
