@@ -142,7 +142,11 @@ lint: layers
 layers: all
 	sh tests/lint/layers.sh $(OBJ)
 
-bench: all
+$(OUT)/bench/load: bench/load.c Makefile
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) -MMD -MP $(ALL_LDFLAGS) -o $@ $<
+
+bench: all $(OUT)/bench/load
 	@/usr/bin/python3 bench/wire.py
 
 # --- install ------------------------------------------------------------------------------
