@@ -19,7 +19,7 @@ import time
 import unittest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-HILOD = os.environ.get("HILOD", os.path.join(ROOT, "build", "hilod"))
+HILOD = os.path.abspath(os.environ.get("HILOD", os.path.join(ROOT, "build", "hilod")))
 LONG = os.environ.get("HILO_LONG") == "1"
 SEED = int(os.environ.get("HILO_SEED") or random.SystemRandom().randrange(1 << 32))
 DEADLINE = 60  # seconds; generous, since nothing is asserted about speed
