@@ -49,6 +49,7 @@ SERVER_SRC = server/batcher.c server/catalog.c server/clock.c server/cmd_command
              server/cmd_grant.c server/cmd_info.c server/cmd_redis.c server/cmd_seq.c \
              server/command.c server/conn.c server/datadir.c server/listener.c server/log.c \
              server/loop.c server/options.c server/random.c server/request.c server/seq.c \
+             server/seq_admin.c \
              server/server.c server/sock.c server/store.c server/store_memory.c \
              server/store_sqlite.c server/store_thread.c
 UNIT_TESTS = alloc_test lane_test name_test number_test options_test reply_test resp_test \

@@ -8,18 +8,11 @@
 #include "error.h"
 #include "log.h"
 
-void batcher_init(struct batcher *b, struct lane lane)
+/* Lists a sequence, unless it is listed or has something at the store. */
+static void want(struct seq_env *env, struct seq *s)
 {
-    *b = (struct batcher){.lane = lane};
-}
+    struct batcher *b = (struct batcher *)env;
 
-void batcher_free(struct batcher *b)
-{
-    store_batch_free(&b->batch);
-}
-
-void batcher_want(struct batcher *b, struct seq *s)
-{
     if (s->queued || s->at_store)
         return;
     s->queued = true;
@@ -29,6 +22,16 @@ void batcher_want(struct batcher *b, struct seq *s)
     else
         b->first = s;
     b->last = s;
+}
+
+void batcher_init(struct batcher *b, struct lane lane)
+{
+    *b = (struct batcher){.env = {.lane = lane, .want_fn = want}};
+}
+
+void batcher_free(struct batcher *b)
+{
+    store_batch_free(&b->batch);
 }
 
 static struct seq *pop(struct batcher *b)
@@ -45,7 +48,7 @@ static struct seq *pop(struct batcher *b)
 /* A sequence whose creation failed is gone once nobody waits for it. */
 static void forget_if_void(struct batcher *b, struct seq *s)
 {
-    if (s->state == SEQ_VOID && s->head == NULL && !s->queued && b->forget_fn != NULL)
+    if (s->state == SEQ_VOID && s->head == NULL && !s->queued)
         b->forget_fn(b->arg, s);
 }
 
@@ -57,8 +60,8 @@ void batcher_post(struct batcher *b, int64_t now_ms)
         struct seq *s = pop(b);
         struct store_op *op;
 
-        if (b->dead || b->closing) {
-            seq_refuse_all(s, HILO_ESTORAGE, b->why);
+        if (b->env.ended) {
+            seq_refuse_all(s, HILO_ESTORAGE, b->env.why);
             forget_if_void(b, s);
             continue;
         }
@@ -84,9 +87,10 @@ static void note_failure(struct batcher *b, const struct store_batch *done)
     b->last_error_ms = clock_wall_ms();
     snprintf(b->last_error, sizeof b->last_error, "%s", done->error.text);
     if (done->outcome == STORE_DEAD) {
-        b->dead = true;
-        snprintf(b->why, sizeof b->why, "granting has ended: %s", done->error.text);
-        log_line(LOG_ERROR, "%s", b->why);
+        b->env.ended = true;
+        snprintf(b->env.why, sizeof b->env.why, "granting has ended: %s",
+                 done->error.text);
+        log_line(LOG_ERROR, "%s", b->env.why);
     } else {
         log_line(LOG_WARNING, "a batch failed, nothing in it was granted: %s",
                  done->error.text);
@@ -106,7 +110,7 @@ void batcher_collect(struct batcher *b, int64_t now_ms)
         b->longest_commit_us = done->commit_us;
     if (done->outcome != STORE_DONE) {
         note_failure(b, done);
-        why = b->dead ? b->why : b->last_error;
+        why = b->env.ended ? b->env.why : b->last_error;
     }
     for (size_t i = 0; i < done->n; i++) {
         struct store_op *op = &done->ops[i];
@@ -114,8 +118,12 @@ void batcher_collect(struct batcher *b, int64_t now_ms)
 
         if (done->outcome != STORE_DONE)
             op->err = HILO_ESTORAGE;
+        bool was_new = s->state == SEQ_NEW;
+
         s->at_store = false;
         seq_take_answer(s, op, why, now_ms);
+        if (was_new && s->state == SEQ_LIVE)
+            b->created_fn(b->arg, s);
         forget_if_void(b, s);
     }
 }
@@ -130,13 +138,13 @@ void batcher_give_back(struct batcher *b, struct seq *const *all, uint64_t n)
     struct store_batch *done;
     uint64_t given = 0;
 
-    b->closing = true;
-    snprintf(b->why, sizeof b->why, "the server is stopping");
+    b->env.ended = true;
+    snprintf(b->env.why, sizeof b->env.why, "the server is stopping");
     if (store_thread_busy(b->thread)) {
         store_thread_wait(b->thread); /* what it reserved is never used: a gap */
         return;
     }
-    if (b->dead)
+    if (b->env.ended)
         return;
     store_batch_clear(&b->batch);
     for (uint64_t i = 0; i < n; i++) {

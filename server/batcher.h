@@ -12,23 +12,17 @@
 #include "store_thread.h"
 
 struct batcher {
-    struct lane lane;
+    struct seq_env env; /* first: sequences hand back its address */
     struct store_thread *thread;
     struct store_batch batch; /* the next one */
     struct seq *first, *last; /* those who want the store */
-    bool dead;                /* granting has ended for good; the reason is in `why` */
-    bool closing;             /* no more work is taken to the store */
-    char why[STORE_TEXT_MAX + 32];
     /* Called when a sequence that could not be created has no requests left. */
     void (*forget_fn)(void *arg, struct seq *s);
-    /* Called when a sequence has become live for the first time. */
+    /* Called when the store knows a sequence that it did not know before. */
     void (*created_fn)(void *arg, struct seq *s);
     void *arg;
     /* Statistics. */
     struct store_stats store_stats;
-    uint64_t grants, ids; /* since the start */
-    uint64_t floors_refused;
-    uint64_t near_end; /* sequences that have used most of their ids */
     int64_t last_commit_us, longest_commit_us;
     char last_error[STORE_TEXT_MAX];
     int64_t last_error_ms; /* wall clock; 0 for never */
@@ -37,9 +31,6 @@ struct batcher {
 /* The thread may be set later, before the first turn. */
 void batcher_init(struct batcher *b, struct lane lane);
 void batcher_free(struct batcher *b);
-
-/* The sequence wants the store. */
-void batcher_want(struct batcher *b, struct seq *s);
 
 /* Hands a batch to the store thread if that is free and somebody wants it. */
 void batcher_post(struct batcher *b, int64_t now_ms);

@@ -206,8 +206,7 @@ enum command_result cmd_get(struct call *c, struct request **ret_request)
     return COMMAND_ANSWERED;
 }
 
-/* --- replies
- * ------------------------------------------------------------------------------ */
+/* --- replies --- */
 
 static void answer_ids(struct lane l, const struct request *r, struct reply *out)
 {

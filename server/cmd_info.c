@@ -77,7 +77,7 @@ static void section_store(const struct call *c, struct text *t)
     add_number(t, "syncs", b->store_stats.syncs);
     add_number(t, "failed_commits", b->store_stats.failures);
     add(t, "grants_per_commit:%.2f\r\n",
-        commits > 0 ? (double)b->grants / (double)commits : 0.0);
+        commits > 0 ? (double)b->env.grants / (double)commits : 0.0);
     add_number(t, "last_commit_us", (uint64_t)b->last_commit_us);
     add_number(t, "longest_commit_us", (uint64_t)b->longest_commit_us);
     add_number(t, "last_error_time_ms", (uint64_t)b->last_error_ms);
@@ -98,10 +98,10 @@ static void section_hilo(const struct call *c, struct text *t)
     add_number(t, "ready", server_ready(s));
     add_number(t, "auto_create", s->auto_create);
     add_number(t, "sequences", s->catalog.n_live);
-    add_number(t, "sequences_near_end", s->batcher.near_end);
-    add_number(t, "grants", s->batcher.grants);
-    add_number(t, "ids_granted", s->batcher.ids);
-    add_number(t, "floors_refused", s->batcher.floors_refused);
+    add_number(t, "sequences_near_end", s->batcher.env.near_end);
+    add_number(t, "grants", s->batcher.env.grants);
+    add_number(t, "ids_granted", s->batcher.env.ids);
+    add_number(t, "floors_refused", s->batcher.env.floors_refused);
 }
 
 struct section {

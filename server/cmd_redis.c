@@ -81,8 +81,7 @@ enum command_result cmd_refused(struct call *c, struct request **ret_request)
     return command_fail(c, HILO_EERR, "%s", row->help);
 }
 
-/* --- HELLO
- * -------------------------------------------------------------------------------- */
+/* --- HELLO --- */
 
 static void pair(struct reply *out, const char *key, const char *value)
 {
@@ -170,8 +169,7 @@ enum command_result cmd_hello(struct call *c, struct request **ret_request)
     return COMMAND_ANSWERED;
 }
 
-/* --- CLIENT
- * ------------------------------------------------------------------------------- */
+/* --- CLIENT --- */
 
 enum command_result cmd_client_id(struct call *c, struct request **ret_request)
 {
@@ -231,8 +229,7 @@ enum command_result cmd_client_info(struct call *c, struct request **ret_request
     return COMMAND_ANSWERED;
 }
 
-/* --- CONFIG
- * ------------------------------------------------------------------------------- */
+/* --- CONFIG --- */
 
 /* Asked for by redis-benchmark. */
 static const char *const fixed_config[][2] = {

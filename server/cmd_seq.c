@@ -147,8 +147,7 @@ enum command_result cmd_seq_retire(struct call *c, struct request **ret_request)
     return s == NULL ? COMMAND_ANSWERED : command_submit(c, s, &r, ret_request);
 }
 
-/* --- showing
- * ------------------------------------------------------------------------------ */
+/* --- showing --- */
 
 static void pair_number(struct reply *out, const char *key, uint64_t n)
 {

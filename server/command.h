@@ -45,8 +45,7 @@ enum command_result command_run(struct call *c, struct request **ret_request);
 /* Writes the answer of a decided request. */
 void command_answer(struct server *s, const struct request *r, struct reply *out);
 
-/* --- for the files that hold commands
- * ------------------------------------------------------ */
+/* --- for the files that hold commands --- */
 
 struct command {
     const char *name;       /* upper case */

@@ -51,8 +51,7 @@ struct conn {
 
 static void process(struct conn *c, const char *buf, size_t len);
 
-/* --- life
- * --------------------------------------------------------------------------------- */
+/* --- life --- */
 
 static void touch(struct conn *c)
 {
@@ -108,8 +107,7 @@ static void conn_free(struct conn *c)
     free(c);
 }
 
-/* --- events
- * ------------------------------------------------------------------------------- */
+/* --- events --- */
 
 static void set_event(struct event *ev, bool *is_on, bool on)
 {
@@ -150,7 +148,7 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
     (void)fd, (void)what;
     if (c->in_len > 0)
         memcpy(s->in, c->in, c->in_len);
-    n = c->sock.ops->read(&c->sock, s->in + c->in_len, CONN_READ_MAX);
+    n = c->sock.ops->read(&c->sock, s->in + c->in_len, SERVER_READ_MAX);
     if (n < 0 && errno == EAGAIN)
         return;
     if (n < 0 || (n == 0 && c->state == CONN_LINGERING)) {
@@ -171,8 +169,7 @@ static void on_writable(evutil_socket_t fd, short what, void *arg)
     process(c, c->in, c->in_len);
 }
 
-/* --- answers
- * ------------------------------------------------------------------------------ */
+/* --- answers --- */
 
 static bool grow_out(struct reply *r, size_t need)
 {
@@ -230,8 +227,7 @@ static bool send_out(struct conn *c, struct reply *out)
     return true;
 }
 
-/* --- commands
- * ----------------------------------------------------------------------------- */
+/* --- commands --- */
 
 static enum call_order order(const struct conn *c)
 {
@@ -388,8 +384,7 @@ static void process(struct conn *c, const char *buf, size_t len)
               c->state == CONN_OPEN && !full && !stuck && !c->eof);
 }
 
-/* --- all of them
- * -------------------------------------------------------------------------- */
+/* --- all of them --- */
 
 void conn_accept(struct server *s, int fd, bool is_tcp)
 {

@@ -13,14 +13,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include "resp.h"
 #include "server.h"
-
-/* The server's two buffers, which serve one connection at a time: the longest request
- * that may lie unfinished and what is read at once; answers, to begin with. */
-#define CONN_READ_MAX 65536
-#define CONN_IN_SIZE  (RESP_MAX_REQUEST + CONN_READ_MAX)
-#define CONN_OUT_SIZE (2 * 65536)
 
 /* Takes the descriptor over, whatever happens. */
 void conn_accept(struct server *s, int fd, bool is_tcp);

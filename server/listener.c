@@ -105,8 +105,7 @@ static int add(struct listeners *all, struct event_base *base, int fd,
     return 0;
 }
 
-/* --- TCP
- * ---------------------------------------------------------------------------------- */
+/* --- TCP --- */
 
 static bool is_loopback(const struct sockaddr *sa)
 {
@@ -239,8 +238,7 @@ int listeners_add_tcp(struct listeners *l, struct event_base *base,
     return rc;
 }
 
-/* --- Unix
- * --------------------------------------------------------------------------------- */
+/* --- Unix --- */
 
 /* Removes a socket nobody listens on. False, and why, when the path is not free. */
 static bool clear_path(const struct sockaddr_un *sa, char *error)

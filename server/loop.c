@@ -28,8 +28,7 @@ struct loop {
     int64_t stop_by_ms;
 };
 
-/* --- events
- * --------------------------------------------------------------------------------- */
+/* --- events --- */
 
 static void on_store(evutil_socket_t fd, short what, void *arg)
 {
@@ -69,8 +68,7 @@ static void on_stop_signal(evutil_socket_t signal, short what, void *arg)
     conn_drain_all(&l->server);
 }
 
-/* --- turns
- * ---------------------------------------------------------------------------------- */
+/* --- turns --- */
 
 /* What was asked for goes to the store first, so that the disk works while answers go
  * out. */
@@ -102,8 +100,7 @@ static int serve(struct loop *l)
     return 0;
 }
 
-/* --- start and stop
- * ------------------------------------------------------------------------- */
+/* --- start and stop --- */
 
 static bool add_event(struct event *e, const struct timeval *every)
 {
@@ -216,6 +213,7 @@ static void stop(struct loop *l, const struct store_engine *engine)
                               l->server.catalog.n_live);
         store_thread_stop(l->thread);
     }
+    conn_free_all(&l->server);
     server_free(&l->server);
     free_event(l->store_event);
     free_event(l->sweep_event);

@@ -66,8 +66,7 @@ static const struct option_row rows[] = {
 #define FILE_MAX_BYTES 65536
 #define N_ROWS         (sizeof rows / sizeof rows[0])
 
-/* --- values
- * ----------------------------------------------------------------------------- */
+/* --- values --- */
 
 static bool is_choice(const char *choices, const char *text)
 {
@@ -189,8 +188,7 @@ bool options_show(const struct options *o, size_t i, const char **ret_name,
     return true;
 }
 
-/* --- the file
- * --------------------------------------------------------------------------- */
+/* --- the file --- */
 
 /* libconfuse reports through a function that has no argument of ours. It does know the
  * option list, so a nameless option in there leads to the place for the message. */
@@ -331,8 +329,7 @@ static bool read_file(const char *path, struct options *o, char *error)
     return good;
 }
 
-/* --- the command line
- * -------------------------------------------------------------------- */
+/* --- the command line --- */
 
 static void flag_name(const struct option_row *row, char *buf, size_t size)
 {

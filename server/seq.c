@@ -5,13 +5,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "batcher.h"
 #include "error.h"
 #include "log.h"
 #include "number.h"
+#include "seq_admin.h"
 
-#define NEAR_END_PERCENT 80
-#define RATE_MS          1000
+#define RATE_MS 1000
 
 uint64_t seq_start_position(struct lane l, const struct counter_attr *attr)
 {
@@ -23,14 +22,14 @@ uint64_t seq_limit(struct lane l, const struct counter_attr *attr)
     return lane_first_above(l, attr->max);
 }
 
-struct seq *seq_new(struct batcher *b, const char *name, size_t name_len,
+struct seq *seq_new(struct seq_env *env, const char *name, size_t name_len,
                     const struct counter_attr *attr)
 {
     struct seq *s = calloc(1, sizeof *s + name_len + 1);
 
     if (s == NULL)
         return NULL;
-    s->batcher = b;
+    s->env = env;
     s->attr = *attr;
     s->name_len = (uint32_t)name_len;
     memcpy(s->name, name, name_len);
@@ -39,15 +38,21 @@ struct seq *seq_new(struct batcher *b, const char *name, size_t name_len,
 
 void seq_free(struct seq *s)
 {
+    while (s->head != NULL) {
+        struct request *r = s->head;
+
+        s->head = r->next;
+        free(r);
+    }
     free(s);
 }
 
 static void check_near_end(struct seq *s)
 {
-    if (s->warned || seq_used_percent(s) < NEAR_END_PERCENT)
+    if (s->warned || seq_used_percent(s) < SEQ_NEAR_END_PERCENT)
         return;
     s->warned = true;
-    s->batcher->near_end++;
+    s->env->near_end++;
     log_line(
         LOG_WARNING,
         "sequence %s: %u %% of its ids are used, %" PRIu64 " are left up to its MAX "
@@ -59,16 +64,15 @@ void seq_go_live(struct seq *s, uint64_t counter, uint64_t mark)
 {
     s->counter = counter;
     s->state = SEQ_LIVE;
-    alloc_init(&s->alloc, mark, seq_limit(s->batcher->lane, &s->attr), s->attr.each);
+    alloc_init(&s->alloc, mark, seq_limit(s->env->lane, &s->attr), s->attr.each);
     check_near_end(s);
 }
 
-/* --- reading
- * -------------------------------------------------------------------------- */
+/* --- reading --- */
 
 uint64_t seq_last(const struct seq *s)
 {
-    struct lane l = s->batcher->lane;
+    struct lane l = s->env->lane;
     uint64_t used = s->alloc.used, id;
 
     if (s->state != SEQ_LIVE || used <= seq_start_position(l, &s->attr) ||
@@ -88,7 +92,7 @@ uint64_t seq_rate(const struct seq *s, int64_t now_ms)
 
 unsigned seq_used_percent(const struct seq *s)
 {
-    uint64_t start = seq_start_position(s->batcher->lane, &s->attr);
+    uint64_t start = seq_start_position(s->env->lane, &s->attr);
     uint64_t all = s->alloc.limit > start ? s->alloc.limit - start : 0;
     uint64_t mark = s->alloc.mark < s->alloc.limit ? s->alloc.mark : s->alloc.limit;
     uint64_t used = mark > start ? mark - start : 0;
@@ -98,8 +102,7 @@ unsigned seq_used_percent(const struct seq *s)
     return (unsigned)(all > UINT64_MAX / 100 ? used / (all / 100) : used * 100 / all);
 }
 
-/* --- grants
- * --------------------------------------------------------------------------- */
+/* --- grants --- */
 
 static void count_grant(struct seq *s, uint64_t ids, int64_t now_ms)
 {
@@ -112,8 +115,8 @@ static void count_grant(struct seq *s, uint64_t ids, int64_t now_ms)
     }
     s->recent += ids;
     s->granted += ids;
-    s->batcher->grants++;
-    s->batcher->ids += ids;
+    s->env->grants++;
+    s->env->ids += ids;
 }
 
 static void refuse_grant(struct seq *s, struct request *r, enum alloc_verdict verdict,
@@ -121,7 +124,7 @@ static void refuse_grant(struct seq *s, struct request *r, enum alloc_verdict ve
 {
     uint64_t next = 0;
 
-    lane_id_at(s->batcher->lane, alloc_next(&s->alloc), &next);
+    lane_id_at(s->env->lane, alloc_next(&s->alloc), &next);
     if (verdict == ALLOC_EXHAUSTED) {
         request_refuse(r, HILO_EEXHAUSTED,
                        "sequence '%s' has %" PRIu64 " ids left up to its MAX %" PRIu64
@@ -134,7 +137,7 @@ static void refuse_grant(struct seq *s, struct request *r, enum alloc_verdict ve
             "round integers; NEXT %s answers a string, which is exact",
             s->name, s->name);
     } else {
-        s->batcher->floors_refused++;
+        s->env->floors_refused++;
         request_refuse(
             r, HILO_EREGRESS,
             "sequence '%s' would continue at %" PRIu64 " but FLOOR is %" PRIu64
@@ -158,7 +161,7 @@ static bool try_grant(struct seq *s, struct request *r, int64_t now_ms)
             s->name, s->name);
         return true;
     }
-    verdict = alloc_take(&s->alloc, s->batcher->lane, &r->want, now_ms, &r->grant);
+    verdict = alloc_take(&s->alloc, s->env->lane, &r->want, now_ms, &r->grant);
     if (__builtin_expect(verdict == ALLOC_GRANTED, 1)) {
         r->decided = true;
         count_grant(s, r->grant.count, now_ms);
@@ -172,8 +175,8 @@ static bool try_grant(struct seq *s, struct request *r, int64_t now_ms)
 
 bool seq_submit(struct seq *s, struct request *r, int64_t now_ms)
 {
-    if (__builtin_expect(s->batcher->dead || s->batcher->closing, 0)) {
-        request_refuse(r, HILO_ESTORAGE, "%s", s->batcher->why);
+    if (__builtin_expect(s->env->ended, 0)) {
+        request_refuse(r, HILO_ESTORAGE, "%s", s->env->why);
         return true;
     }
     if (s->state != SEQ_LIVE || s->head != NULL || !request_is_grant(r))
@@ -181,7 +184,7 @@ bool seq_submit(struct seq *s, struct request *r, int64_t now_ms)
     if (!try_grant(s, r, now_ms))
         return false;
     if (alloc_wants_ahead(&s->alloc))
-        batcher_want(s->batcher, s);
+        s->env->want_fn(s->env, s);
     return true;
 }
 
@@ -194,155 +197,10 @@ void seq_enqueue(struct seq *s, struct request *r)
     else
         s->head = r;
     s->tail = r;
-    batcher_want(s->batcher, s);
+    s->env->want_fn(s->env, s);
 }
 
-/* --- administration
- * --------------------------------------------------------------------- */
-
-static bool same_attr(const struct counter_attr *a, const struct counter_attr *b)
-{
-    return a->start == b->start && a->max == b->max && a->each == b->each;
-}
-
-static const char *durability(bool each)
-{
-    return each ? "each" : "ahead";
-}
-
-/* For all but creation there has to be a sequence that is in use. */
-static bool refuse_retired(const struct seq *s, struct request *r)
-{
-    if (!s->attr.retired || r->kind == REQUEST_CREATE)
-        return false;
-    if (r->kind == REQUEST_RETIRE)
-        r->decided = true; /* it is what was asked for */
-    else
-        request_refuse(
-            r, HILO_ENOSEQ,
-            "sequence '%s' is retired; to go on above its last id: SEQ CREATE %s",
-            s->name, s->name);
-    return true;
-}
-
-static bool begin_create(struct seq *s, struct request *r, struct store_op *op)
-{
-    const struct counter_attr *have = &s->attr;
-
-    if (!have->retired && same_attr(have, &r->attr)) {
-        r->decided = true;
-        return false;
-    }
-    if (!have->retired) {
-        request_refuse(r, HILO_EBADARG,
-                       "sequence '%s' exists with START %" PRIu64 " MAX %" PRIu64
-                       " DURABILITY %s; to change it: SEQ ALTER %s",
-                       s->name, have->start, have->max, durability(have->each),
-                       s->name);
-        return false;
-    }
-    op->kind = STORE_ALTER;
-    op->attr = r->attr;
-    op->floor = seq_start_position(s->batcher->lane, &r->attr);
-    if (op->floor < s->alloc.mark)
-        op->floor = s->alloc.mark;
-    if (op->floor < seq_limit(s->batcher->lane, &r->attr))
-        return true;
-    request_refuse(r, HILO_EBADARG,
-                   "MAX %" PRIu64
-                   " leaves no id to sequence '%s', which was retired after "
-                   "%" PRIu64,
-                   r->attr.max, s->name, seq_last(s));
-    return false;
-}
-
-static bool begin_alter(struct seq *s, struct request *r, struct store_op *op)
-{
-    uint64_t last = seq_last(s);
-
-    op->kind = STORE_ALTER;
-    op->attr = s->attr;
-    if (r->set_each)
-        op->attr.each = r->attr.each;
-    if (r->set_max)
-        op->attr.max = r->attr.max;
-    if (op->attr.max >= last && op->attr.max >= s->attr.start)
-        return true;
-    request_refuse(
-        r, HILO_EBADARG, "MAX %" PRIu64 " of sequence '%s' would lie below %s %" PRIu64,
-        op->attr.max, s->name, last > s->attr.start ? "the granted id" : "START",
-        last > s->attr.start ? last : s->attr.start);
-    return false;
-}
-
-static bool begin_advance(struct seq *s, struct request *r, struct store_op *op)
-{
-    uint64_t position = lane_first_above(s->batcher->lane, r->id);
-
-    if (position >= s->alloc.limit) {
-        request_refuse(r, HILO_EBADARG,
-                       "there is no id above %" PRIu64
-                       " for sequence '%s', whose MAX is "
-                       "%" PRIu64 "; first: SEQ ALTER %s MAX n",
-                       r->id, s->name, s->attr.max, s->name);
-        return false;
-    }
-    op->kind = STORE_RESERVE;
-    op->floor = position;
-    op->limit = s->alloc.limit;
-    return true;
-}
-
-/* True with an operation to carry to the store, false when the request is decided. */
-static bool begin_admin(struct seq *s, struct request *r, struct store_op *op)
-{
-    if (refuse_retired(s, r))
-        return false;
-    op->counter = s->counter;
-    switch (r->kind) {
-    case REQUEST_CREATE:
-        return begin_create(s, r, op);
-    case REQUEST_ALTER:
-        return begin_alter(s, r, op);
-    case REQUEST_ADVANCE:
-        return begin_advance(s, r, op);
-    default: /* REQUEST_RETIRE */
-        op->kind = STORE_ALTER;
-        op->attr = s->attr;
-        op->attr.retired = true;
-        return true;
-    }
-}
-
-/* What the store has made durable becomes true here. */
-static void finish_admin(struct seq *s, struct request *r, const struct store_op *op)
-{
-    struct lane l = s->batcher->lane;
-
-    r->decided = true;
-    if (r->kind == REQUEST_ADVANCE) {
-        alloc_skip(&s->alloc, op->floor);
-        r->grant.first = alloc_next(&s->alloc);
-        log_line(LOG_INFO, "sequence %s: advanced above %" PRIu64, s->name, r->id);
-        return;
-    }
-    s->attr = op->attr;
-    alloc_set_limit(&s->alloc, seq_limit(l, &s->attr));
-    alloc_set_each(&s->alloc, s->attr.each);
-    if (s->attr.retired)
-        alloc_drop(&s->alloc);
-    if (r->kind == REQUEST_CREATE)
-        alloc_skip(&s->alloc, op->mark);
-    if (s->warned && seq_used_percent(s) < NEAR_END_PERCENT) {
-        s->warned = false;
-        s->batcher->near_end--;
-    }
-    log_line(LOG_INFO, "sequence %s: MAX %" PRIu64 ", DURABILITY %s%s", s->name,
-             s->attr.max, durability(s->attr.each), s->attr.retired ? ", retired" : "");
-}
-
-/* --- the queue
- * -------------------------------------------------------------------------- */
+/* --- the queue --- */
 
 static void pop(struct seq *s)
 {
@@ -379,7 +237,7 @@ static bool make_create(struct seq *s, struct store_op *op)
     op->name = s->name;
     op->name_len = s->name_len;
     op->attr = s->attr;
-    op->floor = seq_start_position(s->batcher->lane, &s->attr);
+    op->floor = seq_start_position(s->env->lane, &s->attr);
     return true;
 }
 
@@ -406,7 +264,7 @@ static bool make_fetch(struct seq *s, struct store_op *op, int64_t now_ms)
     for (struct request *r = s->head; r != NULL && request_is_grant(r); r = r->next) {
         if (abandoned(r))
             continue;
-        if (!alloc_plan_add(&s->alloc, s->batcher->lane, &plan, &r->want))
+        if (!alloc_plan_add(&s->alloc, s->env->lane, &plan, &r->want))
             break;
         r->planned = true;
     }
@@ -425,7 +283,7 @@ bool seq_make_op(struct seq *s, struct store_op *op, int64_t now_ms)
         serve(s, now_ms);
         if (s->head == NULL || request_is_grant(s->head))
             break;
-        if (!abandoned(s->head) && begin_admin(s, s->head, op))
+        if (!abandoned(s->head) && seq_admin_begin(s, s->head, op))
             return true;
         *op = (struct store_op){0};
         pop(s);
@@ -443,7 +301,7 @@ static void refuse_planned(struct seq *s, int err, const char *why, int64_t now_
         struct request *r = s->head;
 
         r->want.settle = true;
-        if (!abandoned(r) && (s->batcher->dead || !try_grant(s, r, now_ms)))
+        if (!abandoned(r) && (s->env->ended || !try_grant(s, r, now_ms)))
             request_refuse(r, err, "%s", why);
         pop(s);
     }
@@ -472,8 +330,6 @@ static void take_fetched(struct seq *s, const struct store_op *op, const char *w
 
 static void take_created(struct seq *s, const struct store_op *op, const char *why)
 {
-    struct batcher *b = s->batcher;
-
     if (op->err != 0) {
         s->state = SEQ_VOID;
         seq_refuse_all(s, op->err,
@@ -481,8 +337,6 @@ static void take_created(struct seq *s, const struct store_op *op, const char *w
         return;
     }
     seq_go_live(s, op->counter, op->mark);
-    if (b->created_fn != NULL)
-        b->created_fn(b->arg, s);
 }
 
 static void take_admin(struct seq *s, const struct store_op *op, const char *why)
@@ -493,7 +347,7 @@ static void take_admin(struct seq *s, const struct store_op *op, const char *why
         request_refuse(r, op->err, "%s",
                        op->err == HILO_ESTORAGE ? why : error_text(op->err));
     else
-        finish_admin(s, r, op);
+        seq_admin_finish(s, r, op);
     pop(s);
 }
 
@@ -504,7 +358,7 @@ void seq_take_answer(struct seq *s, const struct store_op *op, const char *why,
         take_created(s, op, why);
     } else if (s->op_is_fetch) {
         take_fetched(s, op, why, now_ms);
-        if (!s->batcher->dead)
+        if (!s->env->ended)
             serve(s, now_ms);
         if (s->attr.each)
             alloc_drop(&s->alloc);
@@ -513,7 +367,7 @@ void seq_take_answer(struct seq *s, const struct store_op *op, const char *why,
         take_admin(s, op, why);
     }
     if (s->state == SEQ_LIVE && (s->head != NULL || alloc_wants_ahead(&s->alloc)))
-        batcher_want(s->batcher, s);
+        s->env->want_fn(s->env, s);
 }
 
 void seq_refuse_all(struct seq *s, int err, const char *why)

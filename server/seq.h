@@ -2,7 +2,7 @@
  *
  * Requests are decided in the order they came. As long as nobody waits and the chunk in
  * hand suffices, a grant is decided where it stands (seq_submit). Otherwise it queues,
- * the sequence tells its batcher (batcher.h) that it wants the store, and at most one
+ * the sequence says so (want_fn), and at most one
  * operation of the sequence is there at a time. Administration queues like a grant, so
  * no grant happens while bounds change.
  *
@@ -18,7 +18,23 @@
 #include "request.h"
 #include "store.h"
 
-struct batcher;
+struct seq;
+
+#define SEQ_NEAR_END_PERCENT 80
+#define SEQ_WHY_MAX          (STORE_TEXT_MAX + 32)
+
+/* What all sequences of a server share. */
+struct seq_env {
+    struct lane lane;
+    bool ended; /* granting has ended for good; why says why */
+    char why[SEQ_WHY_MAX];
+    /* Called when a sequence wants the store: seq_make_op is due. */
+    void (*want_fn)(struct seq_env *env, struct seq *s);
+    /* Statistics. */
+    uint64_t grants, ids; /* since the start */
+    uint64_t floors_refused;
+    uint64_t near_end; /* sequences that have used most of their ids */
+};
 
 enum seq_state {
     SEQ_NEW,  /* its counter is not in the store yet */
@@ -29,7 +45,7 @@ enum seq_state {
 struct seq {
     struct alloc alloc;
     struct request *head, *tail; /* waiting */
-    struct batcher *batcher;
+    struct seq_env *env;
     uint64_t counter; /* the store's handle */
     struct counter_attr attr;
     enum seq_state state;
@@ -49,8 +65,9 @@ struct seq {
 };
 
 /* A sequence that is not in the store yet; NULL when memory is out. */
-struct seq *seq_new(struct batcher *b, const char *name, size_t name_len,
+struct seq *seq_new(struct seq_env *env, const char *name, size_t name_len,
                     const struct counter_attr *attr);
+/* Requests that still wait are freed with it; their connections have to be gone. */
 void seq_free(struct seq *s);
 
 /* The counter exists (it was loaded, or the store made it) and stands at mark. */

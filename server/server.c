@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include "clock.h"
-#include "conn.h"
 #include "error.h"
 #include "log.h"
 #include "name.h"
@@ -16,11 +15,10 @@
 
 bool server_ready(const struct server *s)
 {
-    return !s->batcher.dead && !s->stopping;
+    return !s->batcher.env.ended && !s->stopping;
 }
 
-/* --- sequences
- * ------------------------------------------------------------------------------ */
+/* --- sequences --- */
 
 static void __attribute__((format(printf, 3, 4)))
 refuse(struct server_refusal *ret, int err, const char *fmt, ...)
@@ -47,10 +45,10 @@ static struct seq *make(struct server *s, const char *name, size_t len,
         return NULL;
     }
     if (!server_ready(s)) {
-        refuse(ret_why, HILO_ESTORAGE, "%s", s->batcher.why);
+        refuse(ret_why, HILO_ESTORAGE, "%s", s->batcher.env.why);
         return NULL;
     }
-    seq = seq_new(&s->batcher, name, len, attr);
+    seq = seq_new(&s->batcher.env, name, len, attr);
     if (seq != NULL && catalog_add(&s->catalog, seq))
         return seq;
     free(seq);
@@ -105,8 +103,7 @@ static void on_forget(void *arg, struct seq *seq)
     catalog_forget(&s->catalog, seq);
 }
 
-/* --- loading
- * -------------------------------------------------------------------------------- */
+/* --- loading --- */
 
 struct loading {
     struct server *server;
@@ -122,8 +119,8 @@ static void load_counter(void *arg, uint64_t counter, const char *name, size_t n
 
     if (l->failed)
         return;
-    seq =
-        name_valid(name, name_len) ? seq_new(&s->batcher, name, name_len, attr) : NULL;
+    seq = name_valid(name, name_len) ? seq_new(&s->batcher.env, name, name_len, attr)
+                                     : NULL;
     if (seq == NULL || !catalog_add(&s->catalog, seq)) {
         free(seq);
         l->failed = true;
@@ -163,13 +160,13 @@ int server_init(struct server *s, const struct options *o,
                          .base = base,
                          .identity = *identity,
                          .next_conn_id = 1,
-                         .out_cap = CONN_OUT_SIZE};
+                         .out_cap = SERVER_OUT_SIZE};
     s->started_ms = clock_steady_ms();
     s->auto_create = choose_auto_create(s);
     s->int_cap = lane_first_above(identity->lane, o->int_reply_max);
     snprintf(s->boot_id, sizeof s->boot_id, "%" PRIu64 "-%016" PRIx64, identity->starts,
              random_u64());
-    s->in = malloc(CONN_IN_SIZE);
+    s->in = malloc(SERVER_IN_SIZE);
     s->out = malloc(s->out_cap);
     if (s->in == NULL || s->out == NULL || !catalog_init(&s->catalog, random_u64())) {
         store_error_set(ret_error, false, "out of memory");
@@ -184,7 +181,6 @@ int server_init(struct server *s, const struct options *o,
 
 void server_free(struct server *s)
 {
-    conn_free_all(s);
     if (s->catalog.buckets != NULL)
         catalog_free(&s->catalog);
     batcher_free(&s->batcher);

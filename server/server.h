@@ -8,9 +8,17 @@
 #include "batcher.h"
 #include "catalog.h"
 #include "options.h"
+#include "resp.h"
 #include "store.h"
 
 #define BOOT_ID_MAX 40
+
+/* Two buffers serve one connection at a time. Input: the longest request that may lie
+ * unfinished, and what is read at once. Output, to begin with: it grows with an answer.
+ */
+#define SERVER_READ_MAX 65536
+#define SERVER_IN_SIZE  (RESP_MAX_REQUEST + SERVER_READ_MAX)
+#define SERVER_OUT_SIZE 131072
 
 struct event_base;
 struct conn;
@@ -40,7 +48,7 @@ struct server {
 };
 
 /* Loads all sequences. The store thread is started afterwards (batcher.thread). 0, or
- * -1 and *ret_error; server_free is due either way. */
+ * -1 and *ret_error; server_free is due either way, after all connections. */
 int server_init(struct server *s, const struct options *o,
                 const struct store_engine *engine, struct store *store,
                 const struct store_identity *identity, struct event_base *base,

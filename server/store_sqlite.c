@@ -96,8 +96,7 @@ struct store {
     bool sync_failed;
 };
 
-/* --- the VFS -------------------------------------------------------------------------
- */
+/* --- the VFS --- */
 
 static int file_sync(sqlite3_file *file, int flags)
 {
@@ -148,8 +147,7 @@ static int register_vfs(struct store *s)
     return sqlite3_vfs_register(&s->vfs, 0);
 }
 
-/* --- errors
- * --------------------------------------------------------------------------- */
+/* --- errors --- */
 
 static void describe(const struct store *s, const char *what, struct store_error *ret)
 {
@@ -183,8 +181,7 @@ static bool survivable(const struct store *s)
     }
 }
 
-/* --- opening
- * -------------------------------------------------------------------------- */
+/* --- opening --- */
 
 static bool exec(struct store *s, const char *text)
 {
@@ -486,8 +483,7 @@ failed:
     return -1;
 }
 
-/* --- counters
- * ------------------------------------------------------------------------- */
+/* --- counters --- */
 
 static bool remember(struct store *s, uint64_t counter, uint64_t mark)
 {
@@ -549,8 +545,7 @@ static int sqlite_load(struct store *s, store_counter_fn *fn, void *arg,
     return rc == SQLITE_DONE ? 0 : -1;
 }
 
-/* --- batches
- * -------------------------------------------------------------------------- */
+/* --- batches --- */
 
 static void bind_attr(sqlite3_stmt *st, const struct counter_attr *attr)
 {
