@@ -135,6 +135,7 @@ bool batcher_idle(const struct batcher *b)
 
 void batcher_give_back(struct batcher *b, struct seq *const *all, uint64_t n)
 {
+    bool was_ended = b->env.ended;
     struct store_batch *done;
     uint64_t given = 0;
 
@@ -144,8 +145,8 @@ void batcher_give_back(struct batcher *b, struct seq *const *all, uint64_t n)
         store_thread_wait(b->thread); /* what it reserved is never used: a gap */
         return;
     }
-    if (b->env.ended)
-        return;
+    if (was_ended)
+        return; /* the store can't be believed */
     store_batch_clear(&b->batch);
     for (uint64_t i = 0; i < n; i++) {
         struct store_op *op = store_batch_add(&b->batch);
