@@ -121,8 +121,12 @@ run: deps-run
 	@sh tests/hints.sh
 	@exec build/hilod --data ./hilo-data
 
+$(OUT)/tests/disk.so: tests/disk.c Makefile
+	@mkdir -p $(@D)
+	$(CC) -std=gnu11 -D_GNU_SOURCE -O2 $(WARNINGS) -shared -fPIC -o $@ $<
+
 unit-bins: $(UNIT_BIN)
-test-bins: all unit-bins
+test-bins: all unit-bins $(OUT)/tests/disk.so
 
 test: deps-test
 	@$(MAKE) --no-print-directory run-tests

@@ -133,39 +133,47 @@ bool batcher_idle(const struct batcher *b)
     return b->first == NULL && !store_thread_busy(b->thread);
 }
 
-void batcher_give_back(struct batcher *b, struct seq *const *all, uint64_t n)
+static uint64_t gather_tails(struct batcher *b, struct seq *const *all, uint64_t n)
 {
-    bool was_ended = b->env.ended;
-    struct store_batch *done;
     uint64_t given = 0;
 
-    b->env.ended = true;
-    snprintf(b->env.why, sizeof b->env.why, "the server is stopping");
-    if (store_thread_busy(b->thread)) {
-        store_thread_wait(b->thread); /* what it reserved is never used: a gap */
-        return;
-    }
-    if (was_ended)
-        return; /* the store can't be believed */
     store_batch_clear(&b->batch);
     for (uint64_t i = 0; i < n; i++) {
         struct store_op *op = store_batch_add(&b->batch);
 
         if (op == NULL)
-            break;
+            break; /* the others' tails become gaps */
         if (seq_make_give_back(all[i], op))
             given += op->mark - op->floor;
         else
             b->batch.n--;
     }
+    return given;
+}
+
+bool batcher_give_back(struct batcher *b, struct seq *const *all, uint64_t n,
+                       int timeout_ms)
+{
+    bool believed = !b->env.ended;
+    struct store_batch *done;
+    uint64_t given;
+
+    b->env.ended = true;
+    snprintf(b->env.why, sizeof b->env.why, "the server is stopping");
+    if (!believed)
+        return true;
+    given = gather_tails(b, all, n);
     if (b->batch.n == 0)
-        return;
+        return true;
     store_thread_post(b->thread, &b->batch);
-    done = store_thread_wait(b->thread);
+    done = store_thread_wait(b->thread, timeout_ms);
+    if (done == NULL)
+        return false;
     if (done->outcome == STORE_DONE)
         log_line(LOG_INFO,
                  "gave back %" PRIu64 " ids that were reserved and not granted", given);
     else
         log_line(LOG_WARNING, "could not give back %" PRIu64 " unused ids: %s", given,
                  done->error.text);
+    return true;
 }

@@ -41,8 +41,10 @@ void batcher_collect(struct batcher *b, int64_t now_ms);
 /* Nobody waits for the store and it holds nothing of ours. */
 bool batcher_idle(const struct batcher *b);
 
-/* After the last grant: waits for the store, then gives back the tails of all n
- * sequences in one batch, once. */
-void batcher_give_back(struct batcher *b, struct seq *const *all, uint64_t n);
+/* After the last grant, with the store thread free: gives back the tails of all n
+ * sequences in one batch, once, and waits for it up to timeout_ms. False when the store
+ * has not answered by then. */
+bool batcher_give_back(struct batcher *b, struct seq *const *all, uint64_t n,
+                       int timeout_ms);
 
 #endif

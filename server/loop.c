@@ -14,9 +14,9 @@
 #include "server.h"
 #include "store_thread.h"
 
-#define STOP_MS     4000 /* for answering what waits */
-#define SWEEP_US    250000
-#define EXIT_CONFIG 78
+#define STOP_MS      4000 /* for answering what waits */
+#define GIVE_BACK_MS 500  /* and then for giving back what is unused */
+#define SWEEP_US     250000
 
 struct loop {
     struct server server;
@@ -88,16 +88,16 @@ static bool has_work(const struct loop *l)
     return l->stop_signals < 2 && clock_steady_ms() < l->stop_by_ms;
 }
 
-static int serve(struct loop *l)
+static enum loop_end serve(struct loop *l)
 {
     while (has_work(l)) {
         if (event_base_loop(l->base, EVLOOP_ONCE) < 0) {
             log_line(LOG_ERROR, "the event loop failed: %s", strerror(errno));
-            return 1;
+            return LOOP_FAILED;
         }
         end_turn(&l->server);
     }
-    return 0;
+    return LOOP_STOPPED;
 }
 
 /* --- start and stop --- */
@@ -120,7 +120,7 @@ static bool add_events(struct loop *l)
            add_event(l->term_event, NULL) && add_event(l->int_event, NULL);
 }
 
-static int start_listening(struct loop *l, const struct options *o)
+static enum loop_end start_listening(struct loop *l, const struct options *o)
 {
     char error[LISTENER_ERROR_MAX] = "";
     bool config = false;
@@ -140,9 +140,9 @@ static int start_listening(struct loop *l, const struct options *o)
         rc = -1;
     }
     if (rc == 0)
-        return 0;
+        return LOOP_STOPPED;
     log_line(LOG_ERROR, "%s", error);
-    return config ? EXIT_CONFIG : 1;
+    return config ? LOOP_CONFIG : LOOP_FAILED;
 }
 
 static void say_ready(const struct loop *l)
@@ -170,30 +170,30 @@ static struct event_base *new_base(void)
     return base;
 }
 
-static int start(struct loop *l, const struct options *o,
-                 const struct store_engine *engine, struct store *store,
-                 const struct store_identity *identity)
+static enum loop_end start(struct loop *l, const struct options *o,
+                           const struct store_engine *engine, struct store *store,
+                           const struct store_identity *identity)
 {
     struct store_error error;
 
     l->base = new_base();
     if (l->base == NULL) {
         log_line(LOG_ERROR, "can't make an event loop");
-        return 1;
+        return LOOP_FAILED;
     }
     if (server_init(&l->server, o, engine, store, identity, l->base, &error) != 0) {
         log_line(LOG_ERROR, "%s", error.text);
-        return 1;
+        return LOOP_FAILED;
     }
     l->thread = store_thread_start(engine, store);
     if (l->thread == NULL) {
         log_line(LOG_ERROR, "can't start the store thread: %s", strerror(errno));
-        return 1;
+        return LOOP_FAILED;
     }
     l->server.batcher.thread = l->thread;
     if (!add_events(l)) {
         log_line(LOG_ERROR, "can't add events to the loop");
-        return 1;
+        return LOOP_FAILED;
     }
     return start_listening(l, o);
 }
@@ -204,15 +204,25 @@ static void free_event(struct event *e)
         event_free(e);
 }
 
-static void stop(struct loop *l, const struct store_engine *engine)
+/* The end of the store thread; false when it does not come back. */
+static bool stop_store(struct loop *l, const struct store_engine *engine)
 {
-    listeners_close(&l->listeners);
-    if (l->thread != NULL) {
-        if (!engine->shared && l->stop_signals < 2)
-            batcher_give_back(&l->server.batcher, l->server.catalog.live,
-                              l->server.catalog.n_live);
-        store_thread_stop(l->thread);
-    }
+    bool orderly = l->server.stopping && l->stop_signals < 2;
+
+    if (l->thread == NULL)
+        return true;
+    if (store_thread_busy(l->thread))
+        return false; /* it has had its time; what it reserves is a gap */
+    if (orderly && !engine->shared &&
+        !batcher_give_back(&l->server.batcher, l->server.catalog.live,
+                           l->server.catalog.n_live, GIVE_BACK_MS))
+        return false;
+    store_thread_stop(l->thread);
+    return true;
+}
+
+static void free_all(struct loop *l)
+{
     conn_free_all(&l->server);
     server_free(&l->server);
     free_event(l->store_event);
@@ -223,16 +233,21 @@ static void stop(struct loop *l, const struct store_engine *engine)
         event_base_free(l->base);
 }
 
-int loop_run(const struct options *o, const struct store_engine *engine,
-             struct store *store, const struct store_identity *identity)
+enum loop_end loop_run(const struct options *o, const struct store_engine *engine,
+                       struct store *store, const struct store_identity *identity)
 {
     struct loop l = {0};
-    int rc = start(&l, o, engine, store, identity);
+    enum loop_end end = start(&l, o, engine, store, identity);
 
-    if (rc == 0) {
+    if (end == LOOP_STOPPED) {
         say_ready(&l);
-        rc = serve(&l);
+        end = serve(&l);
     }
-    stop(&l, engine);
-    return rc;
+    listeners_close(&l.listeners);
+    if (!stop_store(&l, engine)) {
+        log_line(LOG_WARNING, "leaving while the store is still busy");
+        return LOOP_ABANDONED;
+    }
+    free_all(&l);
+    return end;
 }

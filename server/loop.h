@@ -5,11 +5,17 @@
 #include "options.h"
 #include "store.h"
 
+enum loop_end {
+    LOOP_STOPPED, /* in order; the store is the caller's again */
+    LOOP_FAILED,  /* the same, after a failure that has been logged */
+    LOOP_CONFIG,  /* the same, and it is the configuration that can't be carried out */
+    LOOP_ABANDONED, /* the store thread does not come back: leave the process at once */
+};
+
 /* Listens, says "ready resp=HOST:PORT" on standard output, serves until SIGTERM or
- * SIGINT, answers what waits, gives unused ids back. A second signal ends it at once.
- * The store stays open. Returns 0, 1, or 78 where the configuration can't be carried
- * out; failures have been logged. */
-int loop_run(const struct options *o, const struct store_engine *engine,
-             struct store *store, const struct store_identity *identity);
+ * SIGINT, answers what waits, gives unused ids back: within 5 s, however long the disk
+ * takes. A second signal ends it at once. */
+enum loop_end loop_run(const struct options *o, const struct store_engine *engine,
+                       struct store *store, const struct store_identity *identity);
 
 #endif

@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
+#include <unistd.h>
 #include "log.h"
 #include "loop.h"
 #include "options.h"
@@ -26,7 +27,7 @@ static int run(const struct options *o)
     struct store_identity id;
     struct store_error error;
     struct store *store;
-    int rc;
+    enum loop_end end;
 
     if (engine->open(&config, &store, &id, &error) != 0) {
         log_line(LOG_ERROR, "%s", error.text);
@@ -43,10 +44,12 @@ static int run(const struct options *o)
                  "granted again "
                  "after a restart. For tests and benchmarks only",
                  engine->name);
-    rc = loop_run(o, engine, store, &id);
+    end = loop_run(o, engine, store, &id);
+    if (end == LOOP_ABANDONED)
+        _exit(0); /* no clean-up can wait for that thread */
     engine->close(store);
     log_line(LOG_INFO, "stopped");
-    return rc;
+    return end == LOOP_STOPPED ? 0 : end == LOOP_CONFIG ? EXIT_CONFIG : 1;
 }
 
 int main(int argc, char **argv)

@@ -157,6 +157,10 @@ static void describe(const struct store *s, const char *what, struct store_error
 
     if (primary == SQLITE_FULL)
         advice = ". Free some space; hilod goes on by itself";
+    else if (code == SQLITE_IOERR_WRITE)
+        advice = ". Check the disk and its free space; hilod goes on by itself";
+    else if (primary == SQLITE_IOERR)
+        advice = ". What the disk holds can't be known: check it, then restart hilod";
     else if (primary == SQLITE_CORRUPT || primary == SQLITE_NOTADB)
         advice =
             ". The file is damaged: stop hilod and put a newer copy than this one back";

@@ -151,13 +151,16 @@ struct store_batch *store_thread_collect(struct store_thread *t)
     return &t->batch;
 }
 
-struct store_batch *store_thread_wait(struct store_thread *t)
+struct store_batch *store_thread_wait(struct store_thread *t, int timeout_ms)
 {
+    int64_t end = clock_steady_ms() + timeout_ms, left = timeout_ms;
     struct pollfd p = {.fd = t->fd, .events = POLLIN};
     struct store_batch *b;
 
-    while ((b = store_thread_collect(t)) == NULL)
-        poll(&p, 1, -1);
+    while ((b = store_thread_collect(t)) == NULL && left > 0) {
+        poll(&p, 1, (int)left);
+        left = end - clock_steady_ms();
+    }
     return b;
 }
 

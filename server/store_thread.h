@@ -47,10 +47,11 @@ void store_thread_post(struct store_thread *t, struct store_batch *b);
 /* The batch that came back, the loop's until the next post; NULL if none has yet. */
 struct store_batch *store_thread_collect(struct store_thread *t);
 
-/* The same, waiting for it. The thread must be busy. */
-struct store_batch *store_thread_wait(struct store_thread *t);
+/* The same, waiting for it up to timeout_ms; NULL when that has passed. The thread must
+ * be busy. */
+struct store_batch *store_thread_wait(struct store_thread *t, int timeout_ms);
 
-/* Ends the thread after the batch it holds, and frees it. */
+/* Ends the thread after the batch it holds, however long that takes, and frees it. */
 void store_thread_stop(struct store_thread *t);
 
 #endif

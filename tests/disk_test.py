@@ -1,0 +1,148 @@
+"""disk_test.py - a disk that stalls, fails or is full: nothing is granted that is not on it."""
+
+import os
+import resource
+import signal
+import sqlite3
+
+import harness
+from harness import Client, wait_until
+
+SHIM = os.path.join(os.path.dirname(harness.HILOD), "tests", "disk.so")
+
+
+class Disk(harness.Case):
+    def setUp(self):
+        self.dir = self.tmp()
+        self.server = self.hilod(env={"LD_PRELOAD": SHIM, "HILO_DISK": self.dir})
+        self.c = self.client(self.server)
+        self.c.call("SEQ", "CREATE", "each", "DURABILITY", "each")
+        self.assertEqual(self.c.call("INCR", "each"), 1)
+        self.assertEqual(self.c.call("INCR", "ahead"), 1)
+
+    def disk(self, state):
+        open(os.path.join(self.dir, state), "w").close()
+
+    def well(self):
+        for name in os.listdir(self.dir):
+            os.unlink(os.path.join(self.dir, name))
+
+    def test_a_stalled_disk_holds_up_only_those_who_need_it(self):
+        self.disk("stall")
+        self.c.send(Client.encode("INCR", "each") * 3)
+        other = self.client(self.server)
+        self.assertEqual(other.call("PING"), "PONG")
+        self.assertEqual([other.call("INCR", "ahead") for _ in range(30)],
+                         list(range(2, 32)))
+        with self.assertRaises(BlockingIOError):
+            self.c.sock.setblocking(False)
+            self.c.fill()
+        self.c.sock.settimeout(harness.DEADLINE)
+        self.well()
+        self.assertEqual([self.c.reply() for _ in range(3)], [2, 3, 4])
+
+    def test_stopping_does_not_wait_for_a_stalled_disk(self):
+        self.disk("stall")
+        self.c.start("INCR", "each")
+        self.client(self.server).call("PING")
+        self.server.proc.send_signal(signal.SIGTERM)
+        self.assertEqual(self.server.proc.wait(harness.DEADLINE), 0)
+        self.assertTrue(self.c.at_end())
+        self.well()
+        again = self.client(self.hilod(data=self.server.data))
+        self.assertGreater(again.call("INCR", "each"), 1)
+
+    def test_a_second_signal_does_not_wait_at_all(self):
+        self.disk("stall")
+        self.c.start("INCR", "each")
+        self.client(self.server).call("PING")
+        self.server.proc.send_signal(signal.SIGTERM)
+        wait_until(lambda: "signal 15" in self.server.errors(), "the first signal")
+        self.server.proc.send_signal(signal.SIGTERM)
+        self.assertEqual(self.server.proc.wait(harness.DEADLINE), 0)
+        self.assertIn("still busy", self.server.errors())
+
+    def test_a_failed_sync_ends_granting_for_good(self):
+        self.disk("fail")
+        e = self.c.fails("INCR", "each")
+        self.assertEqual(e.word, "STORAGE")
+        self.assertIn("restart hilod", str(e))
+        self.well()
+        for command in (("INCR", "each"), ("INCR", "ahead"), ("BLOCK", "new", 5),
+                        ("SEQ", "CREATE", "new"), ("SEQ", "ADVANCE", "ahead", 100)):
+            self.assertEqual(self.c.fails(*command).word, "STORAGE", command)
+        info = self.c.info()
+        self.assertEqual(info["ready"], "0")
+        self.assertNotEqual(info["last_error"], "")
+        self.assertEqual(self.c.call("PING"), "PONG")
+        self.server.stop()
+        again = self.client(self.hilod(data=self.server.data))
+        self.assertGreater(again.call("INCR", "each"), 1)
+        self.assertGreater(again.call("INCR", "ahead"), 1)
+        self.assertIsNone(again.call("GET", "new"))
+
+    def test_a_failed_sync_fails_all_that_share_it(self):
+        others = [self.client(self.server) for _ in range(20)]
+        self.disk("stall")
+        for c in [self.c, *others]:
+            c.start("INCR", "each")
+        self.disk("fail")
+        os.unlink(os.path.join(self.dir, "stall"))
+        for c in [self.c, *others]:
+            self.assertEqual(c.reply().word, "STORAGE")
+
+
+class Full(harness.Case):
+    def limit(self, server, size):
+        resource.prlimit(server.proc.pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+
+    def test_a_file_that_can_not_grow_loses_nothing_and_recovers_by_itself(self):
+        server = self.hilod()
+        c = self.client(server)
+        c.call("SEQ", "CREATE", "each", "DURABILITY", "each")
+        c.call("INCR", "ahead")
+        last = c.call("INCR", "each")
+        self.limit(server, 8192)
+        failed = 0
+        for _ in range(50):
+            c.start("INCR", "each")
+            reply = c.reply()
+            if isinstance(reply, harness.Error):
+                self.assertEqual(reply.word, "STORAGE")
+                failed += 1
+            else:
+                self.assertGreater(reply, last)
+                last = reply
+        self.assertGreater(failed, 0)
+        self.assertEqual(c.call("INCR", "ahead"), 2)
+        self.limit(server, resource.RLIM_INFINITY)
+        for _ in range(50):
+            an_id = c.call("INCR", "each")
+            self.assertGreater(an_id, last)
+            last = an_id
+        server.kill()
+        again = self.client(self.hilod(data=server.data))
+        self.assertGreater(again.call("INCR", "each"), last)
+
+    def test_failing_again_and_again_does_not_eat_the_ids(self):
+        server = self.hilod()
+        c = self.client(server)
+        c.call("SEQ", "CREATE", "small", "MAX", 10**6)
+        c.call("BLOCK", "small", 100000)
+        self.limit(server, 8192)
+        for _ in range(200):
+            try:
+                c.call("BLOCK", "small", 100)
+            except harness.Error as e:
+                self.assertEqual(e.word, "STORAGE")
+        self.limit(server, resource.RLIM_INFINITY)
+        self.assertGreater(int(c.seq("small")["remaining"]), 10**6 // 2)
+        c.call("BLOCK", "small", 1000)
+        server.stop()
+        db = sqlite3.connect(os.path.join(server.data, "hilo.db"))
+        self.assertEqual(db.execute("PRAGMA integrity_check").fetchone(), ("ok",))
+        db.close()
+
+
+if __name__ == "__main__":
+    harness.main()
