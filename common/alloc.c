@@ -95,7 +95,8 @@ static enum alloc_verdict place(const struct alloc *a, struct lane l, uint64_t f
 
 static bool new_minute(const struct alloc *a, int64_t now_ms)
 {
-    return now_ms - a->jump_ms >= ALLOC_JUMP_MS || now_ms < a->jump_ms;
+    return a->jumped == 0 || now_ms - a->jump_ms >= ALLOC_JUMP_MS ||
+           now_ms < a->jump_ms;
 }
 
 uint64_t alloc_jump_left(const struct alloc *a, int64_t now_ms)
@@ -161,10 +162,13 @@ enum alloc_verdict alloc_take(struct alloc *a, struct lane l, struct alloc_reque
             return ALLOC_GRANTED;
         }
     }
-    if (has_ahead(a) && place(a, l, a->ahead, rq, &g) == ALLOC_GRANTED) {
+    if (has_ahead(a)) {
         bool final = rq->settle || a->ahead_end != a->mark;
 
-        if (grant_from(a, a->ahead_end, final, rq, &g)) {
+        verdict = place(a, l, a->ahead, rq, &g);
+        if (verdict == ALLOC_CAPPED)
+            return verdict; /* and so is all that lies behind */
+        if (verdict == ALLOC_GRANTED && grant_from(a, a->ahead_end, final, rq, &g)) {
             a->ahead = a->ahead_end;
             *ret_grant = g;
             return ALLOC_GRANTED;
@@ -258,9 +262,11 @@ bool alloc_filled(struct alloc *a, uint64_t first, uint64_t count)
     uint64_t end = first + count;
 
     a->fetching = false;
-    if (first < a->mark || first < a->used)
+    if (first < a->mark)
         return false;
-    a->mark = end;
+    /* A floor that came meanwhile acts on what was on its way. */
+    a->mark = most(end, a->used);
+    first = most(first, a->used);
     end = least(end, a->limit);
     if (first >= end)
         return true;
@@ -306,7 +312,8 @@ void alloc_drop(struct alloc *a)
 void alloc_skip(struct alloc *a, uint64_t position)
 {
     a->used = most(a->used, position);
-    a->mark = most(a->mark, position);
+    if (!a->fetching)
+        a->mark = most(a->mark, position);
     clip(a, position, UINT64_MAX);
 }
 

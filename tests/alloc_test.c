@@ -17,12 +17,11 @@
 
 #define WINDOW       2048 /* positions the model keeps a state of */
 #define QUEUE        8
-#define RUNS         4000
+#define RUNS         500 /* eight times as many with HILO_LONG=1 */
 #define STEPS        150
 #define DEFAULT_SEED 20240229
 
-/* --- the world: a store, requests that wait, and the state of every position ---------
- */
+/* --- the world: a store, requests that wait, and the state of every position --- */
 
 enum state { NOT_OURS, IN_HAND, GRANTED };
 
@@ -108,8 +107,7 @@ static uint64_t seed_from_env(void)
     return text != NULL ? strtoull(text, NULL, 10) : DEFAULT_SEED;
 }
 
-/* --- the model -----------------------------------------------------------------------
- */
+/* --- the model --- */
 
 static enum state state_at(const struct world *w, uint64_t p)
 {
@@ -290,8 +288,7 @@ static void check_readings(struct world *w)
         CHECK(w, !w->a.each && !w->fetching && w->heard < w->limit);
 }
 
-/* --- taking --------------------------------------------------------------------------
- */
+/* --- taking --- */
 
 static void check_grant(struct world *w, const struct alloc_request *rq,
                         const struct alloc_grant *g)
@@ -322,7 +319,7 @@ static void check_payment(struct world *w, const struct alloc_request *before,
     if (rq->paid == before->paid)
         return;
     CHECK(w, rq->paid && rq->floor > next && rq->floor - next <= model_jump_left(w));
-    if (w->now_ms < w->jump_ms || w->now_ms - w->jump_ms >= 60000) {
+    if (w->jumped == 0 || w->now_ms < w->jump_ms || w->now_ms - w->jump_ms >= 60000) {
         w->jump_ms = w->now_ms;
         w->jumped = 0;
     }
@@ -401,8 +398,7 @@ static struct alloc_request make_request(struct world *w)
     return rq;
 }
 
-/* --- the queue and the store ---------------------------------------------------------
- */
+/* --- the queue and the store --- */
 
 static void unqueue(struct world *w, unsigned at)
 {
@@ -543,11 +539,10 @@ static void end_fetch(struct world *w)
     serve(w);
 }
 
-/* --- administration ------------------------------------------------------------------
- */
+/* --- administration --- */
 
 /* Not while a fetch is on its way: that is a test of its own. */
-static void skip(struct world *w)
+static void skip_ahead(struct world *w)
 {
     uint64_t to = alloc_next(&w->a) + below(w, 60);
 
@@ -581,7 +576,7 @@ static void administrate(struct world *w)
         forget(w, 0, UINT64_MAX);
         break;
     case 1:
-        skip(w);
+        skip_ahead(w);
         break;
     case 2:
     case 3:
@@ -650,11 +645,13 @@ static void begin_world(struct world *w)
 static void test_random(void **state)
 {
     static struct world w;
+    const char *is_long = getenv("HILO_LONG");
+    unsigned runs = is_long != NULL && strcmp(is_long, "1") == 0 ? 8 * RUNS : RUNS;
     uint64_t seed = seed_from_env(), ops = 0, grants = 0;
 
     (void)state;
     print_message("HILO_SEED=%" PRIu64 "\n", seed);
-    for (unsigned run = 0; run < RUNS; run++) {
+    for (unsigned run = 0; run < runs; run++) {
         w = (struct world){.seed = seed + run, .rng = seed + run};
         w.ops = &ops;
         w.grants = &grants;
@@ -663,11 +660,10 @@ static void test_random(void **state)
             step(&w);
     }
     print_message("%" PRIu64 " takes, %" PRIu64 " grants\n", ops, grants);
-    assert_true(grants > 100000);
+    assert_true(grants > 20 * runs);
 }
 
-/* --- directed tests ------------------------------------------------------------------
- */
+/* --- directed tests --- */
 
 static const struct lane one = {1, 1, STRIPE_DEFAULT};
 
@@ -843,7 +839,7 @@ static void test_chunk_follows_demand(void **state)
     }
     now += 4000; /* a quarter of it a second */
     assert_int_equal(next_chunk(&a, now), last / 4);
-    now += 1000000; /* hardly any */
+    now += 1000000000; /* hardly any */
     assert_int_equal(next_chunk(&a, now), ALLOC_CHUNK_MIN);
 }
 
@@ -926,8 +922,7 @@ static void test_failed_burns(void **state)
     assert_granted(&a, one, want(5), 64, 5);
 }
 
-/* --- floors --------------------------------------------------------------------------
- */
+/* --- floors --- */
 
 static void test_jump_budget(uint64_t limit, uint64_t budget)
 {
@@ -1031,8 +1026,7 @@ static void test_floor_beyond(void **state)
     assert_verdict(&a, l, want_floor(1, HILO_ID_MAX - 1), 1000, ALLOC_REGRESS);
 }
 
-/* --- stripes -------------------------------------------------------------------------
- */
+/* --- stripes --- */
 
 static void test_stripe_rest(void **state)
 {
@@ -1067,8 +1061,7 @@ static void test_no_boundary(void **state)
     assert_granted(&a, single, want(25), 25, 25);
 }
 
-/* --- both ends -----------------------------------------------------------------------
- */
+/* --- both ends --- */
 
 static void test_last_id(void **state)
 {
@@ -1124,8 +1117,7 @@ static void test_cap(void **state)
     assert_granted(&a, one, want(1), 5, 1);
 }
 
-/* --- chunks that do not continue, limits, skips, tails -------------------------------
- */
+/* --- chunks that do not continue, limits, skips, tails --- */
 
 static void test_shared_chunks(void **state)
 {
