@@ -1,0 +1,490 @@
+/* store_test.c - the one contract test of stores, run on each engine, and what is
+ * SQLite's. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "error.h"
+#include "log.h"
+#include "number.h"
+#include "store.h"
+#include "store_thread.h"
+
+/* The program's own symbols go before those of the C library: a sync that can be made
+ * to fail, also inside SQLite. */
+static unsigned syncs, sync_fails_from; /* the how manyeth sync fails; 0: none does */
+int fdatasync(int fd);
+int fsync(int fd);
+
+int fdatasync(int fd)
+{
+    syncs++;
+    errno = EIO;
+    if (sync_fails_from > 0 && syncs >= sync_fails_from)
+        return -1;
+    return (int)syscall(SYS_fdatasync, fd);
+}
+
+int fsync(int fd)
+{
+    return fdatasync(fd);
+}
+
+struct fixture {
+    const struct store_engine *engine;
+    char dir[64];
+    struct store *store;
+    struct store_identity id;
+};
+
+static int try_open(struct fixture *f, struct lane lane, struct store_error *error)
+{
+    struct store_config config = {.dir = f->dir, .lane = lane};
+
+    return f->engine->open(&config, &f->store, &f->id, error);
+}
+
+static void open_store(struct fixture *f)
+{
+    struct store_error error;
+
+    if (try_open(f, (struct lane){0}, &error) != 0)
+        fail_msg("%s", error.text);
+}
+
+static int set_up(void **state)
+{
+    struct fixture *f = calloc(1, sizeof *f);
+
+    f->engine = *state;
+    strcpy(f->dir, "/tmp/hilo-store-XXXXXX");
+    assert_non_null(mkdtemp(f->dir));
+    open_store(f);
+    *state = f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+    char command[128];
+
+    sync_fails_from = 0;
+    if (f->store != NULL)
+        f->engine->close(f->store);
+    snprintf(command, sizeof command, "rm -rf %s", f->dir);
+    assert_int_equal(system(command), 0);
+    free(f);
+    return 0;
+}
+
+static enum store_outcome commit(struct fixture *f, struct store_op *ops, size_t n)
+{
+    struct store_error error;
+
+    return f->engine->commit(f->store, ops, n, &error);
+}
+
+static void commit_one(struct fixture *f, struct store_op *op)
+{
+    assert_int_equal(commit(f, op, 1), STORE_DONE);
+}
+
+static uint64_t create(struct fixture *f, const char *name, uint64_t mark)
+{
+    struct store_op op = {.kind = STORE_CREATE,
+                          .name = name,
+                          .name_len = strlen(name),
+                          .attr = {.start = mark + 1, .max = HILO_ID_MAX},
+                          .floor = mark};
+
+    commit_one(f, &op);
+    assert_int_equal(op.err, 0);
+    assert_int_equal(op.mark, mark);
+    return op.counter;
+}
+
+static struct store_op reserve(uint64_t counter, uint64_t min, uint64_t count,
+                               uint64_t floor, uint64_t limit)
+{
+    return (struct store_op){.kind = STORE_RESERVE,
+                             .counter = counter,
+                             .min = min,
+                             .count = count,
+                             .floor = floor,
+                             .limit = limit};
+}
+
+/* --- the contract --- */
+
+static void test_reserve(void **state)
+{
+    struct fixture *f = *state;
+    uint64_t a = create(f, "a", 0), b = create(f, "b", 500);
+    struct store_op ops[] = {reserve(a, 1, 10, 0, 1000), reserve(b, 1, 5, 0, 1000)};
+
+    assert_int_not_equal(a, b);
+    assert_int_equal(commit(f, ops, 2), STORE_DONE);
+    assert_int_equal(ops[0].first, 0);
+    assert_int_equal(ops[0].mark, 10);
+    assert_int_equal(ops[1].first, 500);
+    ops[0] = reserve(a, 1, 10, 100, 1000); /* a floor above the mark */
+    ops[1] = reserve(b, 1, 10, 100, 1000); /* and one below it */
+    assert_int_equal(commit(f, ops, 2), STORE_DONE);
+    assert_int_equal(ops[0].first, 100);
+    assert_int_equal(ops[1].first, 505);
+    ops[0] = reserve(a, 0, 0, 200, 1000); /* nothing but the floor */
+    commit_one(f, &ops[0]);
+    assert_int_equal(ops[0].mark, 200);
+}
+
+static void test_answers_to_one_are_no_failure_of_all(void **state)
+{
+    struct fixture *f = *state;
+    uint64_t a = create(f, "a", 0), b = create(f, "b", 0);
+    struct store_op ops[] = {reserve(a, 6, 10, 0, 5), reserve(b, 2, 10, 0, 5),
+                             reserve(99, 1, 1, 0, 5), reserve(0, 1, 1, 0, 5)};
+
+    assert_int_equal(commit(f, ops, 4), STORE_DONE);
+    assert_int_equal(ops[0].err, HILO_EEXHAUSTED);
+    assert_int_equal(ops[1].err, 0);
+    assert_int_equal(ops[1].count, 5); /* what is left, since min is met */
+    assert_int_equal(ops[2].err, HILO_ENOSEQ);
+    assert_int_equal(ops[3].err, HILO_ENOSEQ);
+    ops[0] = reserve(a, 5, 5, 0, 5);
+    commit_one(f, &ops[0]);
+    assert_int_equal(ops[0].first, 0); /* the refusal had moved nothing */
+}
+
+static void test_ends_of_the_range(void **state)
+{
+    struct fixture *f = *state;
+    uint64_t a = create(f, "a", HILO_ID_MAX - 3);
+    struct store_op op = reserve(a, 1, 100, 0, HILO_ID_MAX);
+
+    commit_one(f, &op);
+    assert_int_equal(op.first, HILO_ID_MAX - 3);
+    assert_int_equal(op.count, 3);
+    op = reserve(a, 1, 1, 0, HILO_ID_MAX);
+    commit_one(f, &op);
+    assert_int_equal(op.err, HILO_EEXHAUSTED);
+    op = reserve(a, 1, 1, UINT64_MAX, HILO_ID_MAX);
+    commit_one(f, &op);
+    assert_int_equal(op.err, HILO_EEXHAUSTED);
+}
+
+static void test_marks_go_down_only_by_giving_back(void **state)
+{
+    struct fixture *f = *state;
+    uint64_t a = create(f, "a", 0);
+    struct store_op op = reserve(a, 1, 100, 0, 1000);
+
+    commit_one(f, &op);
+    op = (struct store_op){.kind = STORE_ALTER,
+                           .counter = a,
+                           .floor = 50,
+                           .attr = {.start = 1, .max = 500, .each = true}};
+    commit_one(f, &op);
+    assert_int_equal(op.mark, 100);
+    op = (struct store_op){
+        .kind = STORE_GIVE_BACK, .counter = a, .floor = 10, .mark = 99};
+    commit_one(f, &op); /* the mark is another one */
+    assert_int_equal(op.mark, 100);
+    op = (struct store_op){
+        .kind = STORE_GIVE_BACK, .counter = a, .floor = 30, .mark = 100};
+    commit_one(f, &op);
+    assert_int_equal(op.mark, 30);
+    op = reserve(a, 1, 1, 0, 1000);
+    commit_one(f, &op);
+    assert_int_equal(op.first, 30);
+}
+
+static void test_large_batches_and_empty_ones(void **state)
+{
+    enum { MANY = 5000 };
+    struct fixture *f = *state;
+    struct store_op *ops = calloc(MANY, sizeof *ops);
+    char(*names)[16] = calloc(MANY, sizeof *names);
+
+    assert_int_equal(commit(f, NULL, 0), STORE_DONE);
+    for (unsigned i = 0; i < MANY; i++) {
+        snprintf(names[i], sizeof names[i], "n%u", i);
+        ops[i] = (struct store_op){.kind = STORE_CREATE,
+                                   .name = names[i],
+                                   .name_len = strlen(names[i]),
+                                   .floor = i,
+                                   .attr = {.start = 1, .max = 9}};
+    }
+    assert_int_equal(commit(f, ops, MANY), STORE_DONE);
+    for (unsigned i = 0; i < MANY; i++)
+        ops[i] = reserve(ops[i].counter, 1, 1, 0, HILO_ID_MAX);
+    assert_int_equal(commit(f, ops, MANY), STORE_DONE);
+    for (unsigned i = 0; i < MANY; i++)
+        assert_int_equal(ops[i].first, i);
+    free(ops);
+    free(names);
+}
+
+static void test_stats(void **state)
+{
+    struct fixture *f = *state;
+    struct store_stats before, after;
+    struct store_op op = reserve(create(f, "a", 0), 1, 1, 0, 10);
+
+    f->engine->stats(f->store, &before);
+    syncs = 0;
+    commit_one(f, &op);
+    f->engine->stats(f->store, &after);
+    assert_int_equal(after.commits, before.commits + 1);
+    assert_int_equal(after.syncs - before.syncs, syncs);
+    assert_true(f->engine->durable == (syncs > 0));
+}
+
+static void test_thread(void **state)
+{
+    struct fixture *f = *state;
+    uint64_t a = create(f, "a", 0);
+    struct store_thread *t = store_thread_start(f->engine, f->store);
+    struct store_batch b = {0}, *done;
+
+    assert_non_null(t);
+    for (uint64_t i = 0; i < 50; i++) {
+        *store_batch_add(&b) = reserve(a, 1, 2, 0, 1000);
+        assert_false(store_thread_busy(t));
+        store_thread_post(t, &b);
+        assert_true(store_thread_busy(t));
+        assert_int_equal(b.n, 0);
+        done = store_thread_wait(t, 60000);
+        assert_non_null(done);
+        assert_int_equal(done->outcome, STORE_DONE);
+        assert_int_equal(done->ops[0].first, 2 * i);
+        assert_null(store_thread_collect(t));
+    }
+    store_thread_stop(t);
+    store_batch_free(&b);
+}
+
+/* --- SQLite --- */
+
+struct seen {
+    unsigned n;
+    struct counter_attr attr[3];
+    uint64_t mark[3];
+};
+
+static void see(void *arg, uint64_t counter, const char *name, size_t len,
+                const struct counter_attr *attr, uint64_t mark)
+{
+    struct seen *seen = arg;
+
+    assert_true(seen->n < 3 && counter == seen->n + 1);
+    assert_int_equal(len, 1);
+    assert_int_equal(name[0], 'a' + (int)seen->n);
+    seen->attr[seen->n] = *attr;
+    seen->mark[seen->n++] = mark;
+}
+
+static void reopen(struct fixture *f)
+{
+    f->engine->close(f->store);
+    f->store = NULL;
+    open_store(f);
+}
+
+static void load(struct fixture *f, struct seen *ret)
+{
+    struct store_error error;
+
+    *ret = (struct seen){0};
+    assert_int_equal(f->engine->load(f->store, see, ret, &error), 0);
+}
+
+static void test_everything_is_there_after_a_restart(void **state)
+{
+    struct fixture *f = *state;
+    struct store_identity before = f->id;
+    struct store_op op;
+    struct seen seen;
+
+    assert_string_equal(f->id.settings, "journal_mode:wal\r\nsynchronous:2\r\n");
+    create(f, "a", 7);
+    create(f, "b", 0);
+    op = (struct store_op){
+        .kind = STORE_ALTER,
+        .counter = 1,
+        .floor = 9,
+        .attr = {.start = 8, .max = 99, .each = true, .retired = true}};
+    commit_one(f, &op);
+    reopen(f);
+    load(f, &seen);
+    assert_int_equal(seen.n, 2);
+    assert_int_equal(seen.mark[0], 9);
+    assert_int_equal(seen.attr[0].start, 8);
+    assert_int_equal(seen.attr[0].max, 99);
+    assert_true(seen.attr[0].each && seen.attr[0].retired);
+    assert_false(seen.attr[1].each || seen.attr[1].retired);
+    assert_string_equal(f->id.uuid, before.uuid);
+    assert_int_equal(f->id.starts, before.starts + 1);
+    assert_int_equal(create(f, "c", 0), 3);
+}
+
+static void test_a_contradicting_lane_is_refused(void **state)
+{
+    static const struct lane wrong[] = {{2, 2, 0}, {1, 2, 0}, {0, 0, 7}, {1, 1, 7}};
+    struct fixture *f = *state;
+    struct store_error error;
+
+    f->engine->close(f->store);
+    f->store = NULL;
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        assert_int_equal(try_open(f, wrong[i], &error), -1);
+        assert_true(error.config);
+        assert_non_null(strstr(error.text, wrong[i].stripe ? "stripe 7" : "/2"));
+        assert_non_null(
+            strstr(error.text, wrong[i].stripe ? "stripe 100000" : "lane 1/1"));
+    }
+    assert_int_equal(try_open(f, (struct lane){1, 1, STRIPE_DEFAULT}, &error), 0);
+}
+
+/* Changes the closed database behind hilod's back, then expects it to be refused. */
+static void refused_after(struct fixture *f, const char *statement, const char *why)
+{
+    struct store_error error;
+    char command[256];
+
+    if (f->store != NULL)
+        f->engine->close(f->store);
+    f->store = NULL;
+    snprintf(command, sizeof command, "sqlite3 %s/hilo.db '%s'", f->dir, statement);
+    assert_int_equal(system(command), 0);
+    assert_int_equal(try_open(f, (struct lane){0}, &error), -1);
+    assert_true(error.config);
+    assert_non_null(strstr(error.text, why));
+}
+
+static void test_what_is_not_ours_is_refused(void **state)
+{
+    struct fixture *f = *state;
+
+    refused_after(f, "PRAGMA user_version = 2", "schema 2");
+    refused_after(f, "PRAGMA user_version = 1; PRAGMA application_id = 5",
+                  "not one of");
+    refused_after(f, "PRAGMA application_id = 0; DROP TABLE counter", "not one of");
+}
+
+/* A failed sync: the batch grants nothing, and nothing is believed afterwards. */
+static void test_a_failed_sync_is_the_end(void **state)
+{
+    struct fixture *f = *state;
+    uint64_t a = create(f, "a", 0);
+    struct store_op op = reserve(a, 1, 10, 0, 1000);
+    struct seen seen;
+
+    commit_one(f, &op);
+    syncs = 0;
+    sync_fails_from = 1;
+    op = reserve(a, 1, 10, 0, 1000);
+    assert_int_equal(commit(f, &op, 1), STORE_DEAD);
+    sync_fails_from = 0;
+    reopen(f);
+    load(f, &seen);
+    assert_true(seen.mark[0] >= 10);
+}
+
+/* The sync that fails is one of a checkpoint, which COMMIT does not report. A commit is
+ * one sync, so a second one within a commit is the checkpoint's. */
+static void test_a_failed_sync_of_a_checkpoint_is_the_end(void **state)
+{
+    struct fixture *f = *state;
+    uint64_t a = create(f, "a", 0);
+
+    sync_fails_from = 2;
+    for (unsigned i = 0; i < 5000; i++) {
+        struct store_op op = reserve(a, 1, 1, 0, HILO_ID_MAX);
+        enum store_outcome outcome;
+
+        syncs = 0;
+        outcome = commit(f, &op, 1);
+        if (syncs > 1) {
+            assert_int_equal(outcome, STORE_DEAD);
+            return;
+        }
+        assert_int_equal(outcome, STORE_DONE);
+    }
+    fail_msg("no checkpoint in 5000 commits");
+}
+
+/* A crash: the log is all there is of the last commits. */
+static void test_a_log_left_by_a_crash_is_read(void **state)
+{
+    struct fixture *f = *state;
+    struct seen seen;
+    int status;
+    pid_t child;
+
+    f->engine->close(f->store);
+    f->store = NULL;
+    child = fork();
+    if (child == 0) {
+        struct store_op op;
+
+        open_store(f);
+        create(f, "a", 0);
+        op = reserve(1, 1, 77, 0, 1000);
+        _exit(commit(f, &op, 1) == STORE_DONE ? 0 : 1);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    open_store(f);
+    load(f, &seen);
+    assert_int_equal(seen.n, 1);
+    assert_int_equal(seen.mark[0], 77);
+}
+
+static void test_a_directory_that_can_not_be(void **state)
+{
+    struct fixture *f = *state;
+    struct fixture other = {.engine = f->engine, .dir = "/dev/null/x"};
+    struct store_error error;
+
+    assert_int_equal(try_open(&other, (struct lane){0}, &error), -1);
+    assert_non_null(strstr(error.text, "/dev/null/x"));
+}
+
+#define CONTRACT(engine)                                                             \
+    of(test_reserve, engine), of(test_answers_to_one_are_no_failure_of_all, engine), \
+        of(test_ends_of_the_range, engine),                                          \
+        of(test_marks_go_down_only_by_giving_back, engine),                          \
+        of(test_large_batches_and_empty_ones, engine), of(test_stats, engine),       \
+        of(test_thread, engine)
+#define of(test, engine)                                              \
+    cmocka_unit_test_prestate_setup_teardown(test, set_up, tear_down, \
+                                             (void *)(uintptr_t)(engine))
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CONTRACT(&store_memory),
+        CONTRACT(&store_sqlite),
+        of(test_everything_is_there_after_a_restart, &store_sqlite),
+        of(test_a_contradicting_lane_is_refused, &store_sqlite),
+        of(test_what_is_not_ours_is_refused, &store_sqlite),
+        of(test_a_failed_sync_is_the_end, &store_sqlite),
+        of(test_a_failed_sync_of_a_checkpoint_is_the_end, &store_sqlite),
+        of(test_a_log_left_by_a_crash_is_read, &store_sqlite),
+        of(test_a_directory_that_can_not_be, &store_sqlite),
+    };
+
+    log_set_level(LOG_ERROR);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
