@@ -52,7 +52,7 @@ SERVER_SRC = server/batcher.c server/catalog.c server/clock.c server/cmd_command
              server/seq_admin.c \
              server/server.c server/sock.c server/store.c server/store_memory.c \
              server/store_sqlite.c server/store_thread.c
-UNIT_TESTS = alloc_test lane_test resp_test store_test
+UNIT_TESTS = alloc_test lane_test options_test resp_test store_test
 
 COMMON_OBJ = $(COMMON_SRC:%.c=$(OBJ)/%.o)
 SERVER_OBJ = $(SERVER_SRC:%.c=$(OBJ)/%.o)

@@ -387,7 +387,7 @@ static enum options_result scan(int argc, char **argv, struct command_line *ret,
     flags[N_ROWS] = (struct option){"help", no_argument, NULL, FLAG_HELP};
     flags[N_ROWS + 1] = (struct option){"version", no_argument, NULL, FLAG_VERSION};
     opterr = 0;
-    optind = 1;
+    optind = 0; /* glibc: begin anew, whatever was scanned before */
     while ((c = getopt_long(argc, argv, ":c:h", flags, NULL)) != -1) {
         if (c == 'c') {
             ret->file = optarg;
