@@ -136,6 +136,7 @@ class Locks(harness.Case):
 
     def test_the_same_path(self):
         self.refused(self.server.data)
+        self.assertIn("hilo.db.lock", refused_start(data=self.server.data)[1])
 
     def test_a_symbolic_link_to_the_directory(self):
         link = os.path.join(self.tmp(), "link")
@@ -151,6 +152,20 @@ class Locks(harness.Case):
         other = self.tmp()
         os.link(os.path.join(self.server.data, "hilo.db"), os.path.join(other, "hilo.db"))
         self.refused(other)
+
+    def test_a_hard_link_is_refused_even_when_nobody_runs(self):
+        """The log of a crash is found under one of the names only."""
+        self.c.call("INCRBY", "x", 1000)
+        other = self.tmp()
+        os.link(os.path.join(self.server.data, "hilo.db"), os.path.join(other, "hilo.db"))
+        self.server.kill()
+        for data in (other, self.server.data):
+            code, said = refused_start(data=data)
+            self.assertEqual(code, 78)
+            self.assertIn("2 names (hard links)", said)
+        os.unlink(os.path.join(other, "hilo.db"))
+        c = self.client(self.hilod(data=self.server.data))
+        self.assertGreater(c.call("INCR", "x"), 1001)
 
     def test_outsiders_are_told_it_is_locked_and_change_nothing(self):
         path = os.path.join(self.server.data, "hilo.db")

@@ -8,9 +8,11 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -401,6 +403,28 @@ static void test_a_failed_sync_is_the_end(void **state)
     assert_true(seen.mark[0] >= 10);
 }
 
+/* A write that fails: nothing is granted, what may be in the file is burnt, and it goes
+ * on when the disk is well again. */
+static void test_a_failed_write_burns_its_range(void **state)
+{
+    struct fixture *f = *state;
+    uint64_t a = create(f, "a", 0);
+    struct rlimit before, small = {.rlim_cur = 8192};
+    struct store_op op = reserve(a, 1, 10, 0, 1000);
+
+    commit_one(f, &op);
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    small.rlim_max = before.rlim_max;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+    op = reserve(a, 1, 10, 0, 1000);
+    assert_int_equal(commit(f, &op, 1), STORE_FAILED);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    op = reserve(a, 1, 10, 0, 1000);
+    commit_one(f, &op);
+    assert_int_equal(op.first, 20); /* 10..19 may be in the file */
+}
+
 /* The sync that fails is one of a checkpoint, which COMMIT does not report. A commit is
  * one sync, so a second one within a commit is the checkpoint's. */
 static void test_a_failed_sync_of_a_checkpoint_is_the_end(void **state)
@@ -479,6 +503,7 @@ int main(void)
         of(test_everything_is_there_after_a_restart, &store_sqlite),
         of(test_a_contradicting_lane_is_refused, &store_sqlite),
         of(test_what_is_not_ours_is_refused, &store_sqlite),
+        of(test_a_failed_write_burns_its_range, &store_sqlite),
         of(test_a_failed_sync_is_the_end, &store_sqlite),
         of(test_a_failed_sync_of_a_checkpoint_is_the_end, &store_sqlite),
         of(test_a_log_left_by_a_crash_is_read, &store_sqlite),
