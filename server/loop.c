@@ -233,6 +233,17 @@ static void free_all(struct loop *l)
         event_base_free(l->base);
 }
 
+/* The handlers go with the loop; a signal that comes now waits for main's. */
+static void block_signals(void)
+{
+    sigset_t set;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGINT);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+}
+
 enum loop_end loop_run(const struct options *o, const struct store_engine *engine,
                        struct store *store, const struct store_identity *identity)
 {
@@ -243,6 +254,7 @@ enum loop_end loop_run(const struct options *o, const struct store_engine *engin
         say_ready(&l);
         end = serve(&l);
     }
+    block_signals();
     listeners_close(&l.listeners);
     if (!stop_store(&l, engine)) {
         log_line(LOG_WARNING, "leaving while the store is still busy");

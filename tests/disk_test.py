@@ -62,6 +62,25 @@ class Disk(harness.Case):
         self.assertEqual(self.server.proc.wait(harness.DEADLINE), 0)
         self.assertIn("still busy", self.server.errors())
 
+    def test_a_disk_that_stalls_while_the_store_is_closed_is_left(self):
+        self.c.close()
+        self.disk("one-more")
+        self.server.proc.send_signal(signal.SIGTERM)
+        wait_until(lambda: "gave back" in self.server.errors(), "the tail to be given back")
+        self.assertEqual(self.server.proc.wait(harness.DEADLINE), 0)
+        self.well()
+        again = self.client(self.hilod(data=self.server.data))
+        self.assertGreater(again.call("INCR", "each"), 1)
+
+    def test_signals_at_any_moment_of_a_stop_end_in_order(self):
+        for i in range(20):
+            server = self.hilod()
+            self.client(server).call("INCR", "x")
+            server.proc.send_signal(signal.SIGTERM)
+            while server.proc.poll() is None:
+                server.proc.send_signal((signal.SIGTERM, signal.SIGINT)[i % 2])
+            self.assertEqual(server.proc.returncode, 0)
+
     def test_a_failed_sync_ends_granting_for_good(self):
         self.disk("fail")
         e = self.c.fails("INCR", "each")
