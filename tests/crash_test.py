@@ -5,6 +5,8 @@ every reply that came back, at the marks on disk as the crash left them, and at 
 round's ids begin with.
 """
 
+import bisect
+import itertools
 import os
 import random
 import shutil
@@ -22,11 +24,15 @@ SMALL_MAX = 60000  # used up on the way
 
 
 class Flood:
-    """A connection that sends without waiting, and keeps what comes back."""
+    """A connection that sends the commands over and over, without waiting, until the server is
+    gone, and keeps what comes back."""
 
-    def __init__(self, server, stream, commands):
+    def __init__(self, server, picks):
         self.client = server.client()
-        self.stream, self.commands = stream, commands
+        encoded = [Client.encode(*command) for _, command in picks]
+        self.picks, self.stream = picks, b"".join(encoded)
+        self.ends = list(itertools.accumulate(len(e) for e in encoded))
+        self.sent = 0  # bytes the kernel took
         self.received = []
         self.sender = threading.Thread(target=self._send)
         self.receiver = threading.Thread(target=self._receive)
@@ -37,7 +43,9 @@ class Flood:
 
     def _send(self):
         try:
-            self.client.send(self.stream)
+            while True:
+                self.sent += self.client.sock.send(
+                    memoryview(self.stream)[self.sent % len(self.stream):])
         except OSError:
             pass
 
@@ -51,6 +59,11 @@ class Flood:
         except OSError:
             pass
 
+    def commands_sent(self):
+        """How many commands went out whole."""
+        rounds, rest = divmod(self.sent, len(self.stream))
+        return rounds * len(self.picks) + bisect.bisect_right(self.ends, rest)
+
     def replies(self):
         """(command, integers) of every reply that came whole before the kill; an error reply
         has none. Lines are all there is to these replies, which makes parsing them cheap."""
@@ -59,7 +72,7 @@ class Flood:
         self.client.close()
         lines = b"".join(self.received).split(b"\r\n")
         out, at, end = [], 0, len(lines) - 1
-        for command in self.commands:
+        for command in itertools.cycle(self.picks):
             if at >= end:
                 break
             kind = lines[at][:1]
@@ -116,18 +129,17 @@ class Member:
 
 class Crash(harness.Case):
     def commands(self, rng):
-        """A stream of grants on both sequences, and what each one is."""
+        """Grants on both sequences: (sequence, command)."""
         kinds = [("big", ("INCR", "big")), ("big", ("NEXT", "big", 3)),
                  ("big", ("BLOCK", "big", rng.randrange(1, 50))),
                  ("big", ("BLOCK", "big", 100, "ATLEAST", 1)),
                  ("small", ("INCR", "small")), ("small", ("BLOCK", "small", 2))]
-        picks = [rng.choice(kinds) for _ in range(2000)]
-        return b"".join(Client.encode(*p[1]) for p in picks) * 4, picks * 4
+        return [rng.choice(kinds) for _ in range(2000)]
 
     def granted(self, flood, unanswered):
         """Runs (first, last, step) by name of all that a connection was told."""
         replies = flood.replies()
-        unanswered.append(len(flood.commands) - len(replies))
+        unanswered.append(flood.commands_sent() - len(replies))
         out = {"big": [], "small": []}
         for (name, command), ids in replies:
             if command[0] == "BLOCK" and ids:
@@ -163,8 +175,8 @@ class Crash(harness.Case):
                 for name, top in (("big", MAX), ("small", SMALL_MAX)):
                     c.call("SEQ", "CREATE", name, "START", START, "MAX", top,
                            "DURABILITY", durability)
-            stream, commands = self.commands(rng)
-            floods += [(m, Flood(m.server, stream, commands)) for _ in range(CONNECTIONS)]
+            picks = self.commands(rng)
+            floods += [(m, Flood(m.server, picks)) for _ in range(CONNECTIONS)]
         for _, f in floods:
             f.start()
         harness.wait_until(lambda: all(f.received for _, f in floods), "replies")
@@ -178,7 +190,7 @@ class Crash(harness.Case):
                     for name, runs in self.granted(f, unanswered).items():
                         all_of_it[name] += runs
             self.check(m, all_of_it)
-        return any(unanswered)
+        return any(n > 0 for n in unanswered)
 
     def rounds(self, lanes, stripe, durability):
         rng = random.Random(harness.SEED)
