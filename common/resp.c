@@ -3,10 +3,6 @@
 
 #include <stdbool.h>
 #include <string.h>
-#include "number.h"
-
-/* A header line is '*' or '$', a number and CR LF. */
-#define HEADER_MAX 24
 
 struct cursor {
     const char *at;
@@ -37,33 +33,36 @@ const char *resp_fault_text(enum resp_fault fault)
     return "Protocol error";
 }
 
-/* The number of a header line; the cursor moves behind its CR LF. */
-static enum resp_status parse_header(struct cursor *c, int64_t *ret)
+/* The number of a header line, at most `most`; the cursor moves behind its CR LF. As in
+ * Redis there are no leading zeros, which also bounds the line. */
+static enum resp_status parse_header(struct cursor *c, int64_t most, int64_t *ret)
 {
-    size_t have = (size_t)(c->end - c->at), len = 1;
-    bool negative;
-    uint64_t n = 0;
+    size_t have = (size_t)(c->end - c->at), at = 1, digits;
+    bool negative = have > 1 && c->at[1] == '-';
+    int64_t n = 0;
 
-    negative = have > len && c->at[len] == '-';
-    len += negative;
-    for (size_t digits = len; len < have; len++) {
-        unsigned digit = (unsigned)(unsigned char)c->at[len] - '0';
+    at += negative;
+    digits = at;
+    for (; at < have; at++) {
+        unsigned digit = (unsigned)(unsigned char)c->at[at] - '0';
 
-        if (digit <= 9 && len < HEADER_MAX - 2) {
-            n = n > RESP_MAX_REQUEST ? n : n * 10 + digit;
-            continue;
-        }
-        if (c->at[len] != '\r' || len == digits)
+        if (digit > 9)
+            break;
+        if (at > digits && n == 0)
             return RESP_BAD;
-        if (len + 1 == have)
-            return RESP_MORE;
-        if (c->at[len + 1] != '\n')
+        n = n * 10 + digit;
+        if (n > most)
             return RESP_BAD;
-        c->at += len + 2;
-        *ret = negative ? -(int64_t)n : (int64_t)n;
-        return RESP_OK;
     }
-    return RESP_MORE;
+    if (at < have && (c->at[at] != '\r' || at == digits))
+        return RESP_BAD;
+    if (at + 1 < have && c->at[at + 1] != '\n')
+        return RESP_BAD;
+    if (at + 2 > have)
+        return RESP_MORE;
+    c->at += at + 2;
+    *ret = negative ? -n : n;
+    return RESP_OK;
 }
 
 static enum resp_status parse_bulk(struct cursor *c, struct resp_arg *ret,
@@ -78,10 +77,10 @@ static enum resp_status parse_bulk(struct cursor *c, struct resp_arg *ret,
     if (*c->at != '$')
         return RESP_BAD;
     *ret_fault = RESP_FAULT_LENGTH;
-    status = parse_header(c, &len);
+    status = parse_header(c, RESP_MAX_ARG, &len);
     if (status != RESP_OK)
         return status;
-    if (len < 0 || len > RESP_MAX_ARG)
+    if (len < 0)
         return RESP_BAD;
     *ret_fault = RESP_FAULT_END;
     ret->p = c->at;
@@ -103,11 +102,9 @@ static enum resp_status parse_array(struct cursor *c, struct resp_request *ret,
     int64_t argc;
 
     *ret_fault = RESP_FAULT_COUNT;
-    status = parse_header(c, &argc);
+    status = parse_header(c, RESP_MAX_ARGS, &argc);
     if (status != RESP_OK)
         return status;
-    if (argc > RESP_MAX_ARGS)
-        return RESP_BAD;
     ret->argc = argc < 0 ? 0 : (size_t)argc;
     for (size_t i = 0; i < ret->argc; i++) {
         status = parse_bulk(c, &ret->argv[i], ret_fault);

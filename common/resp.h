@@ -20,9 +20,9 @@
 #define RESP_MAX_ARG    4096 /* bytes of one argument */
 #define RESP_MAX_INLINE 1024 /* bytes of an inline command, line end included */
 
-/* More than the longest request that is accepted; an input buffer of this size never
- * stalls. */
-#define RESP_MAX_REQUEST (RESP_MAX_ARGS * (RESP_MAX_ARG + 16) + 64)
+/* The longest request there is: "*64", and 64 times "$4096" and what it says. Whoever
+ * has read this many bytes has a whole request, or one that is refused. */
+#define RESP_MAX_REQUEST (5 + RESP_MAX_ARGS * (7 + RESP_MAX_ARG + 2))
 
 struct resp_arg {
     const char *p;

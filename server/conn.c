@@ -20,6 +20,7 @@
 #define OUT_HIGH    65536 /* no more commands while this much waits to be sent */
 #define PENDING_MAX 1024  /* requests of one connection that may wait for the store */
 #define LINGER_MS   1000
+#define IN_ROOM     4096 /* free at least, where a request is read piece by piece */
 
 enum conn_state {
     CONN_OPEN,
@@ -44,7 +45,7 @@ struct conn {
     unsigned n_pending;
     /* Bytes that came and are not consumed; answers that could not be sent yet. */
     char *in, *out;
-    size_t in_len, out_len;
+    size_t in_len, in_cap, out_len;
     struct conn *next, *prev;
     struct conn *next_touched;
 };
@@ -120,35 +121,78 @@ static void set_event(struct event *ev, bool *is_on, bool on)
         event_del(ev);
 }
 
-/* Keeps bytes for later in *buf, which they may come from. False when memory is out. */
-static bool keep(char **buf, size_t *len, const char *from, size_t n)
+/* Room for more input behind what is kept of a connection; without any, the buffer of
+ * all connections. NULL when memory is out. */
+static char *input_room(struct conn *c, size_t *ret_size)
+{
+    if (c->in_len == 0) {
+        *ret_size = SERVER_READ_MAX;
+        return c->server->in;
+    }
+    if (c->in_cap - c->in_len < IN_ROOM) {
+        size_t cap = 2 * c->in_cap + IN_ROOM;
+        char *in = realloc(c->in, cap);
+
+        if (in == NULL)
+            return NULL;
+        c->in = in;
+        c->in_cap = cap;
+    }
+    *ret_size = c->in_cap - c->in_len;
+    return c->in + c->in_len;
+}
+
+/* Keeps input for later; it may lie in what is kept already. False when memory is out.
+ */
+static bool keep_input(struct conn *c, const char *from, size_t n)
+{
+    if (n == 0) {
+        free(c->in);
+        c->in = NULL;
+        c->in_cap = 0;
+    } else if (c->in == NULL) {
+        c->in = malloc(n);
+        if (c->in == NULL)
+            return false;
+        memcpy(c->in, from, n);
+        c->in_cap = n;
+    } else if (from != c->in) {
+        memmove(c->in, from, n);
+    }
+    c->in_len = n;
+    return true;
+}
+
+/* The same for answers, which never do. */
+static bool keep_output(struct conn *c, const char *from, size_t n)
 {
     char *copy = NULL;
 
-    if (n > 0 && from == *buf && n == *len)
-        return true;
     if (n > 0) {
         copy = malloc(n);
         if (copy == NULL)
             return false;
         memcpy(copy, from, n);
     }
-    free(*buf);
-    *buf = copy;
-    *len = n;
+    free(c->out);
+    c->out = copy;
+    c->out_len = n;
     return true;
 }
 
 static void on_readable(evutil_socket_t fd, short what, void *arg)
 {
     struct conn *c = arg;
-    struct server *s = c->server;
+    size_t size;
+    char *room = input_room(c, &size);
     ssize_t n;
 
     (void)fd, (void)what;
-    if (c->in_len > 0)
-        memcpy(s->in, c->in, c->in_len);
-    n = c->sock.ops->read(&c->sock, s->in + c->in_len, SERVER_READ_MAX);
+    if (room == NULL) {
+        conn_free(c);
+        return;
+    }
+    n = c->sock.ops->read(&c->sock, room, size);
     if (n < 0 && errno == EAGAIN)
         return;
     if (n < 0 || (n == 0 && c->state == CONN_LINGERING)) {
@@ -158,7 +202,7 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
     if (c->state != CONN_OPEN)
         return; /* thrown away */
     c->eof = n == 0;
-    process(c, s->in, c->in_len + (size_t)n);
+    process(c, room - c->in_len, c->in_len + (size_t)n);
 }
 
 static void on_writable(evutil_socket_t fd, short what, void *arg)
@@ -370,8 +414,7 @@ static void process(struct conn *c, const char *buf, size_t len)
         c->state = CONN_DRAINING; /* half a command is all that may be left */
     s->out = out.data;
     s->out_cap = out.cap;
-    if (gone || !keep(&c->in, &c->in_len, buf, len) ||
-        !keep(&c->out, &c->out_len, out.data, out.len)) {
+    if (gone || !keep_input(c, buf, len) || !keep_output(c, out.data, out.len)) {
         conn_free(c);
         return;
     }

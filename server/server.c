@@ -166,7 +166,7 @@ int server_init(struct server *s, const struct options *o,
     s->int_cap = lane_first_above(identity->lane, o->int_reply_max);
     snprintf(s->boot_id, sizeof s->boot_id, "%" PRIu64 "-%016" PRIx64, identity->starts,
              random_u64());
-    s->in = malloc(SERVER_IN_SIZE);
+    s->in = malloc(SERVER_READ_MAX);
     s->out = malloc(s->out_cap);
     if (s->in == NULL || s->out == NULL || !catalog_init(&s->catalog, random_u64())) {
         store_error_set(ret_error, false, "out of memory");

@@ -13,11 +13,10 @@
 
 #define BOOT_ID_MAX 40
 
-/* Two buffers serve one connection at a time. Input: the longest request that may lie
- * unfinished, and what is read at once. Output, to begin with: it grows with an answer.
- */
+/* Two buffers serve one connection at a time. Input: what is read at once; a request
+ * that comes in pieces is gathered in its connection. Output, to begin with: it grows
+ * with an answer. */
 #define SERVER_READ_MAX 65536
-#define SERVER_IN_SIZE  (RESP_MAX_REQUEST + SERVER_READ_MAX)
 #define SERVER_OUT_SIZE 131072
 
 struct event_base;

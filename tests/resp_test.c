@@ -99,6 +99,12 @@ static void test_bad_frames(void **state)
     assert_bad("*\r\n", RESP_FAULT_COUNT);
     assert_bad("*99999999999999999999999999", RESP_FAULT_COUNT);
     assert_bad("*1\rx", RESP_FAULT_COUNT);
+    /* Zeros in front would make a request longer than RESP_MAX_REQUEST. */
+    assert_bad("*01", RESP_FAULT_COUNT);
+    assert_bad("*-01", RESP_FAULT_COUNT);
+    assert_bad("*00", RESP_FAULT_COUNT);
+    assert_bad("*1\r\n$04", RESP_FAULT_LENGTH);
+    assert_bad("*1\r\n$0000000000000004096", RESP_FAULT_LENGTH);
     assert_bad("*1\r\n:5\r\n", RESP_FAULT_DOLLAR);
     assert_bad("*1\r\n$4097\r\n", RESP_FAULT_LENGTH);
     assert_bad("*1\r\n$-1\r\n", RESP_FAULT_LENGTH);
@@ -129,7 +135,7 @@ static void test_limits_and_one_over(void **state)
         len += RESP_MAX_ARG;
         len += (size_t)sprintf(text + len, "\r\n");
     }
-    assert_true(len <= RESP_MAX_REQUEST);
+    assert_int_equal(len, RESP_MAX_REQUEST);
     assert_int_equal(parse(text, len - 1, &rq, &fault), RESP_MORE);
     assert_int_equal(parse(text, len, &rq, &fault), RESP_OK);
     assert_int_equal(rq.argc, RESP_MAX_ARGS);

@@ -444,6 +444,24 @@ class Streams(harness.Case):
         self.assertEqual(c.reply().word, "BADARG")
         self.assertEqual(c.reply(), 2)
 
+    def test_the_longest_request_comes_in_pieces(self):
+        longest = Client.encode(*[b"x" * 4096] * 64)
+        stream = (Client.encode("INCR", "long") + longest) * 4 + Client.encode("INCR", "long")
+        for size in (1399, 16384, 65537, 300000):
+            c = self.client(self.server)
+            for i in range(0, len(stream), size):
+                c.send(stream[i:i + size])
+                self.client(self.server).call("PING")  # so that it is read by pieces
+            got = [c.reply() for _ in range(9)]
+            self.assertEqual([g.word for g in got[1::2]], ["ERR"] * 4)
+            self.assertEqual(got[2::2], [got[0] + i for i in range(1, 5)])
+
+    def test_headers_padded_with_zeros_are_refused(self):
+        c = self.client(self.server)
+        c.send(b"*64\r\n" + (b"$000000000000000004096\r\n" + b"x" * 4096 + b"\r\n") * 64)
+        self.assertIn("invalid bulk length", str(c.reply()))
+        self.assertTrue(c.at_end())
+
     def test_http_is_not_run(self):
         for head in (b"GET / HTTP/1.1\r\nHost: x\r\n", b"POST /x HTTP/1.1\r\n",
                      b"OPTIONS / HTTP/1.0\r\n", b"Host: x\r\n"):
