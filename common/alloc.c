@@ -107,28 +107,31 @@ uint64_t alloc_jump_left(const struct alloc *a, int64_t now_ms)
     return jump > jumped ? jump - jumped : 0;
 }
 
-/* Accounts for what the request's floor skips; false when that is too much. */
-static bool pay_for_floor(struct alloc *a, struct alloc_request *rq, int64_t now_ms)
+/* What the floor skips, once ids above it are granted. */
+static uint64_t jump_over(const struct alloc *a, uint64_t floor)
 {
     uint64_t from = alloc_next(a);
 
-    if (rq->paid || rq->floor <= from)
-        return true;
-    if (rq->floor - from > alloc_jump_left(a, now_ms))
-        return false;
+    return floor > from ? floor - from : 0;
+}
+
+/* Accounts for ids that have been skipped. */
+static void charge(struct alloc *a, uint64_t ids, int64_t now_ms)
+{
+    if (ids == 0)
+        return;
     if (new_minute(a, now_ms)) {
         a->jump_ms = now_ms;
         a->jumped = 0;
     }
-    a->jumped += rq->floor - from;
-    rq->paid = true;
-    return true;
+    a->jumped += ids;
 }
 
 /* Grants *g, placed from `from` on, out of [from, end) if it fits, or as much of it as
  * the request is content with where waiting would bring no more. */
 static bool grant_from(struct alloc *a, uint64_t end, bool final,
-                       const struct alloc_request *rq, struct alloc_grant *g)
+                       const struct alloc_request *rq, int64_t now_ms,
+                       struct alloc_grant *g)
 {
     if (g->first >= end)
         return false;
@@ -137,6 +140,7 @@ static bool grant_from(struct alloc *a, uint64_t end, bool final,
             return false;
         g->count = end - g->first;
     }
+    charge(a, jump_over(a, rq->floor), now_ms);
     a->next = g->first + g->count;
     a->end = end;
     a->used = a->next;
@@ -144,20 +148,21 @@ static bool grant_from(struct alloc *a, uint64_t end, bool final,
     return true;
 }
 
-enum alloc_verdict alloc_take(struct alloc *a, struct lane l, struct alloc_request *rq,
-                              int64_t now_ms, struct alloc_grant *ret_grant)
+enum alloc_verdict alloc_take(struct alloc *a, struct lane l,
+                              const struct alloc_request *rq, int64_t now_ms,
+                              struct alloc_grant *ret_grant)
 {
     struct alloc_grant g;
     enum alloc_verdict verdict = place(a, l, alloc_next(a), rq, &g);
 
     if (verdict != ALLOC_GRANTED)
         return verdict;
-    if (!pay_for_floor(a, rq, now_ms))
+    if (rq->floor > 0 && jump_over(a, rq->floor) > alloc_jump_left(a, now_ms))
         return ALLOC_REGRESS;
     if (has_hand(a)) {
         bool final = rq->settle || has_ahead(a) || a->end != a->mark;
 
-        if (grant_from(a, a->end, final, rq, &g)) {
+        if (grant_from(a, a->end, final, rq, now_ms, &g)) {
             *ret_grant = g;
             return ALLOC_GRANTED;
         }
@@ -168,7 +173,8 @@ enum alloc_verdict alloc_take(struct alloc *a, struct lane l, struct alloc_reque
         verdict = place(a, l, a->ahead, rq, &g);
         if (verdict == ALLOC_CAPPED)
             return verdict; /* and so is all that lies behind */
-        if (verdict == ALLOC_GRANTED && grant_from(a, a->ahead_end, final, rq, &g)) {
+        if (verdict == ALLOC_GRANTED &&
+            grant_from(a, a->ahead_end, final, rq, now_ms, &g)) {
             a->ahead = a->ahead_end;
             *ret_grant = g;
             return ALLOC_GRANTED;
@@ -192,10 +198,12 @@ bool alloc_plan_add(const struct alloc *a, struct lane l, struct alloc_plan *p,
 
     if (place(a, l, p->to, rq, &g) != ALLOC_GRANTED)
         return false;
-    if (p->any && rq->floor > p->to && !rq->paid)
+    if (p->any && rq->floor > p->to)
         return false; /* its turn to be judged comes when it is the first */
-    if (!p->any)
+    if (!p->any) {
         p->start = g.first;
+        p->floor = rq->floor;
+    }
     p->any = true;
     p->to = g.first + g.count;
     return true;
@@ -227,6 +235,7 @@ static void fetch(struct alloc *a, uint64_t start, uint64_t min, int64_t now_ms,
         count = most(min, least(a->chunk, a->limit - start));
     }
     a->taken = 0;
+    a->jump_to = 0;
     a->fetched_ms = now_ms;
     a->failed = false;
     a->fetching = true;
@@ -239,6 +248,7 @@ void alloc_plan_fetch(struct alloc *a, const struct alloc_plan *p, int64_t now_m
     uint64_t start = most(p->start, a->mark);
 
     fetch(a, start, p->to - start, now_ms, ret);
+    a->jump_to = p->floor;
 }
 
 bool alloc_wants_ahead(const struct alloc *a)
@@ -257,13 +267,24 @@ bool alloc_ahead(struct alloc *a, int64_t now_ms, struct alloc_fetch *ret)
     return true;
 }
 
-bool alloc_filled(struct alloc *a, uint64_t first, uint64_t count)
+/* Cuts both chunks to [low, high). */
+static void clip(struct alloc *a, uint64_t low, uint64_t high)
+{
+    a->next = most(a->next, low);
+    a->end = most(a->next, least(a->end, high));
+    a->ahead = most(a->ahead, low);
+    a->ahead_end = most(a->ahead, least(a->ahead_end, high));
+}
+
+bool alloc_filled(struct alloc *a, uint64_t first, uint64_t count, int64_t now_ms)
 {
     uint64_t end = first + count;
 
     a->fetching = false;
     if (first < a->mark)
         return false;
+    charge(a, jump_over(a, a->jump_to), now_ms);
+    clip(a, a->jump_to, UINT64_MAX);
     /* A floor that came meanwhile acts on what was on its way. */
     a->mark = most(end, a->used);
     first = most(first, a->used);
@@ -295,13 +316,10 @@ void alloc_failed(struct alloc *a, int64_t now_ms)
     a->fetched_ms = now_ms;
 }
 
-/* Cuts both chunks to [low, high). */
-static void clip(struct alloc *a, uint64_t low, uint64_t high)
+void alloc_refused(struct alloc *a, uint64_t mark, int64_t now_ms)
 {
-    a->next = most(a->next, low);
-    a->end = most(a->next, least(a->end, high));
-    a->ahead = most(a->ahead, low);
-    a->ahead_end = most(a->ahead, least(a->ahead_end, high));
+    a->mark = most(a->mark, mark);
+    alloc_failed(a, now_ms);
 }
 
 void alloc_drop(struct alloc *a)

@@ -46,6 +46,7 @@ struct alloc {
     uint64_t chunk;            /* size of the last chunk fetched, by demand */
     uint64_t taken;            /* positions granted since then */
     uint64_t jumped;           /* skipped for callers' floors in this minute */
+    uint64_t jump_to;          /* the floor that the fetch on its way skips to */
     int64_t fetched_ms;        /* when the last fetch began, or failed */
     int64_t jump_ms;           /* when this minute began */
     bool each;
@@ -72,7 +73,6 @@ struct alloc_request {
     uint64_t cap;   /* no position at or above this one; ALLOC_NO_CAP for none */
     bool span;      /* the positions may lie in several stripes */
     bool settle;    /* take what is in hand rather than wait, if it is enough */
-    bool paid;      /* set by the allocator: the floor's skip has been accounted for */
 };
 
 struct alloc_grant {
@@ -90,6 +90,7 @@ struct alloc_fetch {
 /* What the waiting requests need together; made afresh for each fetch. */
 struct alloc_plan {
     uint64_t start; /* of the first request */
+    uint64_t floor; /* of the first request */
     uint64_t to;    /* end of the last one */
     bool any;
 };
@@ -99,8 +100,9 @@ void alloc_init(struct alloc *a, uint64_t mark, uint64_t limit, bool each);
 
 /* Tries to grant; *ret_grant is written with ALLOC_GRANTED only. now_ms: a steady
  * clock. */
-enum alloc_verdict alloc_take(struct alloc *a, struct lane l, struct alloc_request *rq,
-                              int64_t now_ms, struct alloc_grant *ret_grant);
+enum alloc_verdict alloc_take(struct alloc *a, struct lane l,
+                              const struct alloc_request *rq, int64_t now_ms,
+                              struct alloc_grant *ret_grant);
 
 /* After ALLOC_FETCH: begin a plan, add the waiting requests in their order as long as
  * alloc_plan_add says true, then turn it into a fetch. A request that was not added
@@ -119,10 +121,13 @@ bool alloc_ahead(struct alloc *a, int64_t now_ms, struct alloc_fetch *ret);
 /* The fetch has ended: count positions from first on are reserved, durably. False when
  * they begin below what was reserved or granted before, which no sound store does: then
  * nothing of them is used. */
-bool alloc_filled(struct alloc *a, uint64_t first, uint64_t count);
+bool alloc_filled(struct alloc *a, uint64_t first, uint64_t count, int64_t now_ms);
 
 /* The fetch has ended: nothing was had, or nobody knows, which is the same. */
 void alloc_failed(struct alloc *a, int64_t now_ms);
+
+/* The same, and the store says where its mark stands. */
+void alloc_refused(struct alloc *a, uint64_t mark, int64_t now_ms);
 
 /* Drops what is in hand: it is never granted. */
 void alloc_drop(struct alloc *a);

@@ -181,17 +181,19 @@ static bool in_turn(const struct command *row, enum call_order order)
 enum command_result command_run(struct call *c, struct request **ret_request)
 {
     int argc = (int)c->args->argc;
-    bool known_name;
+    bool known_name, wrong;
     const struct command *row = find(c->args, &known_name);
 
     if (!in_turn(row, c->order))
         return COMMAND_BLOCKED;
+    wrong = row != NULL &&
+            (argc < row->min_args || (row->max_args >= 0 && argc > row->max_args));
+    if (wrong && c->order != CALL_FREE)
+        return COMMAND_BLOCKED;
     c->server->commands++;
     if (row == NULL)
         return unknown(c, known_name);
-    if (argc < row->min_args || (row->max_args >= 0 && argc > row->max_args)) {
-        if (c->order != CALL_FREE)
-            return COMMAND_BLOCKED;
+    if (wrong) {
         return command_fail(
             c, HILO_EERR,
             "wrong number of arguments for '%s%s%s' command: it is %s%s%s %s",

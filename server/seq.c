@@ -149,6 +149,12 @@ static void refuse_grant(struct seq *s, struct request *r, enum alloc_verdict ve
     }
 }
 
+/* A retired sequence reserves nothing, whatever is left of its demand. */
+static bool wants_ahead(const struct seq *s)
+{
+    return !s->attr.retired && alloc_wants_ahead(&s->alloc);
+}
+
 /* True when the grant is decided, either way. */
 static bool try_grant(struct seq *s, struct request *r, int64_t now_ms)
 {
@@ -183,7 +189,7 @@ bool seq_submit(struct seq *s, struct request *r, int64_t now_ms)
         return false;
     if (!try_grant(s, r, now_ms))
         return false;
-    if (alloc_wants_ahead(&s->alloc))
+    if (wants_ahead(s))
         s->env->want_fn(s->env, s);
     return true;
 }
@@ -257,17 +263,18 @@ static bool make_reserve(struct seq *s, struct store_op *op,
 /* One fetch for all grants that wait, up to the next piece of administration. */
 static bool make_fetch(struct seq *s, struct store_op *op, int64_t now_ms)
 {
+    struct request *r = s->head;
     struct alloc_plan plan;
     struct alloc_fetch f;
 
     alloc_plan_begin(&s->alloc, &plan);
-    for (struct request *r = s->head; r != NULL && request_is_grant(r); r = r->next) {
-        if (abandoned(r))
-            continue;
-        if (!alloc_plan_add(&s->alloc, s->env->lane, &plan, &r->want))
+    for (; r != NULL && request_is_grant(r); r = r->next) {
+        if (!abandoned(r) && !alloc_plan_add(&s->alloc, s->env->lane, &plan, &r->want))
             break;
         r->planned = true;
     }
+    for (; r != NULL && r->planned; r = r->next)
+        r->planned = false; /* an earlier fetch had counted on it */
     alloc_plan_fetch(&s->alloc, &plan, now_ms, &f);
     return make_reserve(s, op, &f);
 }
@@ -290,7 +297,8 @@ bool seq_make_op(struct seq *s, struct store_op *op, int64_t now_ms)
     }
     if (s->head != NULL)
         return make_fetch(s, op, now_ms);
-    return alloc_ahead(&s->alloc, now_ms, &f) && make_reserve(s, op, &f);
+    return wants_ahead(s) && alloc_ahead(&s->alloc, now_ms, &f) &&
+           make_reserve(s, op, &f);
 }
 
 /* The fetch brought nothing. Grants content with less take what is in hand; the others
@@ -313,11 +321,15 @@ static void take_fetched(struct seq *s, const struct store_op *op, const char *w
     char text[STORE_TEXT_MAX];
     uint64_t expected = s->alloc.mark;
 
-    if (op->err != 0) {
+    if (op->err == HILO_EEXHAUSTED && op->mark > expected) {
+        /* Others, or a range that was burnt, took what was thought to be left: all that
+         * wait are judged by what is. */
+        alloc_refused(&s->alloc, op->mark, now_ms);
+    } else if (op->err != 0) {
         alloc_failed(&s->alloc, now_ms);
         refuse_planned(s, op->err, op->err == HILO_ESTORAGE ? why : error_text(op->err),
                        now_ms);
-    } else if (!alloc_filled(&s->alloc, op->first, op->count)) {
+    } else if (!alloc_filled(&s->alloc, op->first, op->count, now_ms)) {
         snprintf(text, sizeof text,
                  "the store answered position %" PRIu64
                  " for sequence '%s', below %" PRIu64
@@ -366,7 +378,7 @@ void seq_take_answer(struct seq *s, const struct store_op *op, const char *why,
     } else {
         take_admin(s, op, why);
     }
-    if (s->state == SEQ_LIVE && (s->head != NULL || alloc_wants_ahead(&s->alloc)))
+    if (s->state == SEQ_LIVE && (s->head != NULL || wants_ahead(s)))
         s->env->want_fn(s->env, s);
 }
 

@@ -83,10 +83,12 @@ static bool begin_alter(struct seq *s, struct request *r, struct store_op *op)
 static bool begin_advance(struct seq *s, struct request *r, struct store_op *op)
 {
     uint64_t position = lane_first_above(s->env->lane, r->id);
+    struct alloc after = s->alloc;
 
-    if (position >= s->alloc.limit) {
+    alloc_skip(&after, position);
+    if (alloc_next(&after) >= after.limit) {
         request_refuse(r, HILO_EBADARG,
-                       "there is no id above %" PRIu64
+                       "there is no id left above %" PRIu64
                        " for sequence '%s', whose MAX is "
                        "%" PRIu64 "; first: SEQ ALTER %s MAX n",
                        r->id, s->name, s->attr.max, s->name);

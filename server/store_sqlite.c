@@ -55,6 +55,7 @@ enum statement {
     SQL_MARK,
     SQL_ALTER,
     SQL_GIVE_BACK,
+    SQL_READ,
     SQL_COUNT
 };
 
@@ -69,6 +70,7 @@ static const char *const sql[SQL_COUNT] = {
     [SQL_ALTER] = "UPDATE counter SET mark = ?3, start = ?4, max = ?5, each = ?6,"
                   " retired = ?7 WHERE id = ?1 AND mark <= ?3",
     [SQL_GIVE_BACK] = "UPDATE counter SET mark = ?3 WHERE id = ?1 AND mark = ?2",
+    [SQL_READ] = "SELECT mark FROM counter WHERE id = ?1",
 };
 
 /* The file methods of SQLite's own VFS, with its sync counted and its failures kept: a
@@ -641,20 +643,43 @@ static enum store_outcome contradicted(struct store *s, const struct store_op *o
     return STORE_DEAD;
 }
 
-/* The marks of a batch become what memory knows. Where the outcome of the commit is not
- * known its ranges are burnt: they lie below the mark of the next batch. */
-static bool keep_marks(struct store *s, const struct store_op *ops, size_t n,
-                       bool known)
+/* The marks of a batch become what memory knows. */
+static bool keep_marks(struct store *s, const struct store_op *ops, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        bool moves_up = ops[i].kind == STORE_RESERVE || ops[i].kind == STORE_ALTER;
-
-        if (ops[i].err != 0 || (!known && !moves_up))
-            continue;
-        if (!remember(s, ops[i].counter, ops[i].mark))
+        if (ops[i].err == 0 && !remember(s, ops[i].counter, ops[i].mark))
             return false;
     }
     return true;
+}
+
+static bool mark_is(struct store *s, uint64_t counter, uint64_t mark)
+{
+    sqlite3_stmt *st = s->stmt[SQL_READ];
+    bool is;
+
+    sqlite3_bind_int64(st, 1, (int64_t)counter);
+    is = sqlite3_step(st) == SQLITE_ROW &&
+         (uint64_t)sqlite3_column_int64(st, 0) == mark;
+    sqlite3_reset(st);
+    return is;
+}
+
+/* A commit has failed and is rolled back. Where the row can be read and has not moved,
+ * nothing has happened: frames the log may hold all the same are of no commit that was
+ * reported, and the next one is written over them. Otherwise the range is burnt, it
+ * lies below the mark of the next batch. */
+static void settle_marks(struct store *s, const struct store_op *ops, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        uint64_t counter = ops[i].counter;
+
+        if (ops[i].err != 0 || counter > s->n)
+            continue;
+        if (ops[i].mark > s->marks[counter - 1] &&
+            !mark_is(s, counter, s->marks[counter - 1]))
+            s->marks[counter - 1] = ops[i].mark;
+    }
 }
 
 static enum store_outcome sqlite_commit(struct store *s, struct store_op *ops, size_t n,
@@ -679,10 +704,12 @@ static enum store_outcome sqlite_commit(struct store *s, struct store_op *ops, s
             return contradicted(s, &ops[i], ret_error);
     }
     if (begun && !run(s, SQL_COMMIT)) {
-        keep_marks(s, ops, n, false);
-        return fail(s, "can't commit", ret_error);
+        enum store_outcome outcome = fail(s, "can't commit", ret_error);
+
+        settle_marks(s, ops, n);
+        return outcome;
     }
-    if (!keep_marks(s, ops, n, true)) {
+    if (!keep_marks(s, ops, n)) {
         store_error_set(ret_error, false, "out of memory");
         return STORE_DEAD;
     }

@@ -42,6 +42,7 @@ struct world {
     int64_t failed_ms, now_ms;
     int64_t jump_ms;
     uint64_t jumped;
+    uint64_t jump_to; /* the floor of the first request that was fetched for */
     struct alloc_request queue[QUEUE];
     bool planned[QUEUE];
     unsigned queued;
@@ -312,52 +313,39 @@ static void check_grant(struct world *w, const struct alloc_request *rq,
     ++*w->grants;
 }
 
-/* The floor's skip was accounted for, or needed not to be. */
-static void check_payment(struct world *w, const struct alloc_request *before,
-                          const struct alloc_request *rq, uint64_t next)
+/* Ids are charged for when they have been skipped, not before. */
+static void model_charge(struct world *w, uint64_t floor, uint64_t next)
 {
-    if (rq->paid == before->paid)
+    if (floor <= next)
         return;
-    CHECK(w, rq->paid && rq->floor > next && rq->floor - next <= model_jump_left(w));
     if (w->jumped == 0 || w->now_ms < w->jump_ms || w->now_ms - w->jump_ms >= 60000) {
         w->jump_ms = w->now_ms;
         w->jumped = 0;
     }
-    w->jumped += rq->floor - next;
+    w->jumped += floor - next;
 }
 
-/* A refusal, or a wait, leaves all but the accounting of floors as it was. */
+/* A refusal, or a wait, leaves all as it was. */
 static void check_unmoved(struct world *w, const struct alloc *before)
 {
-    struct alloc now = w->a;
-
-    now.jumped = before->jumped;
-    now.jump_ms = before->jump_ms;
-    CHECK(w, now.next == before->next && now.end == before->end);
-    CHECK(w, now.ahead == before->ahead && now.ahead_end == before->ahead_end);
-    CHECK(w, now.mark == before->mark && now.used == before->used);
-    CHECK(w, now.limit == before->limit && now.chunk == before->chunk);
-    CHECK(w, now.taken == before->taken && now.fetched_ms == before->fetched_ms);
-    CHECK(w, now.each == before->each && now.fetching == before->fetching);
-    CHECK(w, now.failed == before->failed);
+    CHECK(w, memcmp(&w->a, before, sizeof *before) == 0);
 }
 
-static enum alloc_verdict take(struct world *w, struct alloc_request *rq)
+static enum alloc_verdict take(struct world *w, const struct alloc_request *rq)
 {
     struct alloc before = w->a;
-    struct alloc_request asked = *rq;
     struct alloc_grant g = {77, 78}, want = {77, 78};
     bool possible = model_grant(w, rq, &want);
     uint64_t next = model_next(w), left = model_jump_left(w);
     enum alloc_verdict v = alloc_take(&w->a, w->lane, rq, w->now_ms, &g);
-    bool regress = !asked.paid && rq->floor > next && rq->floor - next > left;
+    bool regress = rq->floor > next && rq->floor - next > left;
 
     ++*w->ops;
-    check_payment(w, &asked, rq, next);
     if (v == ALLOC_GRANTED) {
         CHECK(w, possible && g.first == want.first && g.count == want.count);
         CHECK(w, !regress);
         check_grant(w, rq, &g);
+        model_charge(w, rq->floor, next);
     } else {
         CHECK(w, g.first == 77 && g.count == 78);
         check_unmoved(w, &before);
@@ -367,7 +355,7 @@ static enum alloc_verdict take(struct world *w, struct alloc_request *rq)
     if (v == ALLOC_CAPPED)
         CHECK(w, model_fetched_end(w, rq) > rq->cap);
     if (v == ALLOC_REGRESS)
-        CHECK(w, regress && !rq->paid);
+        CHECK(w, regress);
     if (v == ALLOC_FETCH || v == ALLOC_WAIT) {
         CHECK(w, !possible && !regress && model_has_room(w, rq));
         CHECK(w, model_fetched_end(w, rq) <= rq->cap);
@@ -440,7 +428,7 @@ static void check_exact_fill(struct world *w, unsigned planned, bool was_empty)
     struct alloc copy = w->a;
     struct alloc_grant g;
 
-    CHECK(w, alloc_filled(&copy, w->fetch.floor, w->fetch.min));
+    CHECK(w, alloc_filled(&copy, w->fetch.floor, w->fetch.min, w->now_ms));
     for (unsigned i = 0; i < planned; i++) {
         struct alloc_request rq = w->queue[i];
 
@@ -461,6 +449,7 @@ static void begin_fetch(struct world *w)
     while (n < w->queued && alloc_plan_add(&w->a, w->lane, &plan, &w->queue[n]))
         w->planned[n++] = true;
     CHECK(w, n > 0);
+    w->jump_to = w->queue[0].floor;
     alloc_plan_fetch(&w->a, &plan, w->now_ms, &f);
     check_fetch(w, &f);
     if (w->a.each)
@@ -480,6 +469,7 @@ static void begin_ahead(struct world *w)
     if (!begun)
         return;
     CHECK(w, f.floor == w->heard);
+    w->jump_to = 0;
     check_fetch(w, &f);
 }
 
@@ -525,7 +515,9 @@ static void end_fetch(struct world *w)
         end_failed(w);
         return;
     }
-    CHECK(w, alloc_filled(&w->a, first, count));
+    model_charge(w, w->jump_to, model_next(w));
+    forget(w, 0, w->jump_to);
+    CHECK(w, alloc_filled(&w->a, first, count, w->now_ms));
     w->fetching = false;
     w->heard = first + count;
     for (uint64_t p = first; p < least(w->heard, w->limit); p++) {
@@ -716,7 +708,7 @@ static struct alloc_fetch fetch_for(struct alloc *a, struct lane l,
 
 static void fill(struct alloc *a, struct alloc_fetch f)
 {
-    assert_true(alloc_filled(a, f.floor, f.count));
+    assert_true(alloc_filled(a, f.floor, f.count, 1000));
 }
 
 static void test_from_one(void **state)
@@ -918,7 +910,7 @@ static void test_failed_burns(void **state)
     alloc_failed(&a, 1000);
     assert_int_equal(alloc_in_hand(&a), 0);
     assert_int_equal(fetch_for(&a, one, want(5), 1000).floor, 0);
-    assert_true(alloc_filled(&a, f.floor + f.count, 64)); /* the store is further on */
+    assert_true(alloc_filled(&a, f.floor + f.count, 64, 1000)); /* the store is further on */
     assert_granted(&a, one, want(5), 64, 5);
 }
 
@@ -938,7 +930,7 @@ static void test_jump_budget(uint64_t limit, uint64_t budget)
     assert_int_equal(alloc_next(&a), 0);
     f = fetch_for(&a, one, want_floor(1, budget), 5000);
     assert_int_equal(f.floor, budget);
-    fill(&a, f);
+    assert_true(alloc_filled(&a, f.floor, f.count, 5000));
     assert_granted(&a, one, want(1), budget, 1);
     next = alloc_next(&a);
     /* Nothing is left of this minute but for what was counted too much. */
@@ -980,28 +972,62 @@ static void test_jumps_add_up(void **state)
     assert_granted(&a, one, want_floor(1, 3), 19, 1);
 }
 
-/* A floor is accounted for once, however often its request is tried. */
-static void test_jump_paid_once(void **state)
+/* A floor is charged for when it has skipped something: not by being tried, nor by a
+ * fetch that fails; and not a second time by the grant. */
+static void test_jump_charged_when_made(void **state)
 {
     struct alloc_request rq = want_floor(1, 700);
-    struct alloc_plan plan;
     struct alloc_fetch f;
-    struct alloc_grant g;
     struct alloc a;
 
     (void)state;
     alloc_init(&a, 0, 1000000, false);
-    for (int i = 0; i < 3; i++)
-        assert_int_equal(alloc_take(&a, one, &rq, 1000, &g), ALLOC_FETCH);
-    assert_true(rq.paid);
-    assert_int_equal(alloc_jump_left(&a, 1000), 300);
-    alloc_plan_begin(&a, &plan);
-    assert_true(alloc_plan_add(&a, one, &plan, &rq));
-    alloc_plan_fetch(&a, &plan, 1000, &f);
-    assert_int_equal(f.floor, 700);
+    for (int i = 0; i < 3; i++) {
+        f = fetch_for(&a, one, rq, 1000);
+        assert_int_equal(f.floor, 700);
+        assert_int_equal(alloc_jump_left(&a, 1000), 1000);
+        alloc_failed(&a, 1000);
+    }
+    assert_int_equal(alloc_jump_left(&a, 1000), 1000);
+    fill(&a, fetch_for(&a, one, rq, 1000));
+    assert_int_equal(alloc_jump_left(&a, 1000), 299);
+    assert_granted(&a, one, rq, 700, 1);
+    assert_int_equal(alloc_jump_left(&a, 1000), 299);
+}
+
+/* What was in hand below a floor that was fetched for is let go with the skip, also
+ * when its request has gone away meanwhile. */
+static void test_jump_lets_go_what_is_below(void **state)
+{
+    struct alloc_fetch f;
+    struct alloc a;
+
+    (void)state;
+    alloc_init(&a, 0, 1000000, false);
+    fill(&a, fetch_for(&a, one, want(1), 1000));
+    f = fetch_for(&a, one, want_floor(1, 500), 1000);
+    assert_int_equal(alloc_next(&a), 0);
     fill(&a, f);
-    assert_int_equal(alloc_take(&a, one, &rq, 1000, &g), ALLOC_GRANTED);
-    assert_int_equal(g.first, 700);
+    assert_int_equal(alloc_jump_left(&a, 1000), 499);
+    assert_granted(&a, one, want(1), 500, 1);
+}
+
+/* The store has fewer left than was thought. */
+static void test_refused(void **state)
+{
+    struct alloc_request some = want(50);
+    struct alloc a;
+
+    (void)state;
+    alloc_init(&a, 0, 100, true);
+    fetch_for(&a, one, want(50), 1000);
+    alloc_refused(&a, 80, 1000);
+    assert_int_equal(alloc_remaining(&a), 20);
+    assert_verdict(&a, one, some, 1000, ALLOC_EXHAUSTED);
+    some.atleast = 5;
+    fetch_for(&a, one, some, 1000);
+    alloc_refused(&a, 70, 1000); /* never back */
+    assert_int_equal(alloc_remaining(&a), 20);
 }
 
 /* A floor beyond all ids moves nothing, whatever the stripe makes of it. */
@@ -1128,9 +1154,9 @@ static void test_shared_chunks(void **state)
     (void)state;
     some.atleast = 2;
     alloc_init(&a, 0, HILO_ID_MAX, false);
-    assert_true(alloc_filled(&a, 0, 8));
+    assert_true(alloc_filled(&a, 0, 8, 1000));
     assert_verdict(&a, one, some, 1000, ALLOC_FETCH); /* might continue: worth it */
-    assert_true(alloc_filled(&a, 20, 12));
+    assert_true(alloc_filled(&a, 20, 12, 1000));
     assert_int_equal(alloc_in_hand(&a), 20);
     assert_true(alloc_tail(&a, &from));
     assert_int_equal(from, 20);
@@ -1154,10 +1180,10 @@ static void test_unsound_store(void **state)
     assert_granted(&a, one, want(10), 100, 10);
     alloc_drop(&a);
     f = fetch_for(&a, one, want(5), 1000);
-    assert_false(alloc_filled(&a, f.floor - 1, 64));
+    assert_false(alloc_filled(&a, f.floor - 1, 64, 1000));
     assert_int_equal(alloc_in_hand(&a), 0);
     f = fetch_for(&a, one, want(5), 1000);
-    assert_false(alloc_filled(&a, 0, 64));
+    assert_false(alloc_filled(&a, 0, 64, 1000));
     assert_int_equal(alloc_next(&a), 164);
 }
 
@@ -1231,7 +1257,7 @@ static void test_skip_while_fetching(void **state)
     f = fetch_for(&a, one, want(1), 1000);
     alloc_skip(&a, 10);
     assert_int_equal(f.floor, 0);
-    assert_true(alloc_filled(&a, f.floor, f.count));
+    assert_true(alloc_filled(&a, f.floor, f.count, 1000));
     assert_int_equal(alloc_in_hand(&a), 54);
     assert_granted(&a, one, want(1), 10, 1);
 }
@@ -1274,7 +1300,9 @@ int main(void)
         cmocka_unit_test(test_jump_share),
         cmocka_unit_test(test_jump_ids),
         cmocka_unit_test(test_jumps_add_up),
-        cmocka_unit_test(test_jump_paid_once),
+        cmocka_unit_test(test_jump_charged_when_made),
+        cmocka_unit_test(test_jump_lets_go_what_is_below),
+        cmocka_unit_test(test_refused),
         cmocka_unit_test(test_floor_beyond),
         cmocka_unit_test(test_stripe_rest),
         cmocka_unit_test(test_no_boundary),

@@ -146,21 +146,35 @@ class Full(harness.Case):
     def test_failing_again_and_again_does_not_eat_the_ids(self):
         server = self.hilod()
         c = self.client(server)
-        c.call("SEQ", "CREATE", "small", "MAX", 10**6)
-        c.call("BLOCK", "small", 100000)
+        c.call("SEQ", "CREATE", "small", "MAX", 10**5)
+        granted = failed = 0
         self.limit(server, 8192)
-        for _ in range(200):
-            try:
-                c.call("BLOCK", "small", 100)
-            except harness.Error as e:
-                self.assertEqual(e.word, "STORAGE")
+        for _ in range(500):
+            c.start("BLOCK", "small", 100)
+            if isinstance(c.reply(), harness.Error):
+                failed += 1
+            else:
+                granted += 100
+        self.assertGreater(failed, 400)
         self.limit(server, resource.RLIM_INFINITY)
-        self.assertGreater(int(c.seq("small")["remaining"]), 10**6 // 2)
-        c.call("BLOCK", "small", 1000)
+        self.assertEqual(int(c.seq("small")["remaining"]), 10**5 - granted)
+        self.assertEqual(c.call("BLOCK", "small", 10**5 - granted)[1], b"100000")
+        self.assertEqual(c.fails("INCR", "small").word, "EXHAUSTED")
         server.stop()
         db = sqlite3.connect(os.path.join(server.data, "hilo.db"))
         self.assertEqual(db.execute("PRAGMA integrity_check").fetchone(), ("ok",))
         db.close()
+
+    def test_failing_does_not_use_up_what_floors_may_skip(self):
+        server = self.hilod()
+        c = self.client(server)
+        c.call("INCR", "a")
+        self.limit(server, 0)
+        for _ in range(5):
+            self.assertEqual(c.fails("BLOCK", "a", 1, "FLOOR", 9 * 10**8).word, "STORAGE")
+        self.limit(server, resource.RLIM_INFINITY)
+        self.assertEqual(c.call("BLOCK", "a", 1, "FLOOR", 9 * 10**8)[0], b"900000001")
+        self.assertEqual(c.fails("BLOCK", "a", 1, "FLOOR", 18 * 10**8).word, "REGRESS")
 
 
 if __name__ == "__main__":

@@ -197,6 +197,28 @@ class Sequences(harness.Case):
         self.assertEqual(self.c.fails("SEQ", "ADVANCE", "a", ID_MAX).word, "BADARG")
         self.assertEqual(self.c.fails("SEQ", "ADVANCE", "nothere", 1).word, "NOSEQ")
 
+    def test_advance_answers_an_id_there_is_or_moves_nothing(self):
+        self.c.call("SEQ", "CREATE", "a", "MAX", 64)
+        self.c.call("INCR", "a")
+        self.c.call("SEQ", "ALTER", "a", "MAX", 50)
+        self.c.call("SEQ", "ALTER", "a", "MAX", 60)  # 51..60 have been dropped
+        self.assertIn("no id left above 55", str(self.c.fails("SEQ", "ADVANCE", "a", 55)))
+        self.assertEqual(self.c.call("INCR", "a"), 2)
+        self.c.call("INCRBY", "a", 48)
+        for above in (0, 50, 60):
+            self.assertEqual(self.c.fails("SEQ", "ADVANCE", "a", above).word, "BADARG")
+
+    def test_a_retired_sequence_reserves_nothing(self):
+        for _ in range(60):  # demand for more than one chunk
+            self.c.call("INCR", "a")
+        wait_until(lambda: int(self.c.seq("a")["reserved"]) >= CHUNK_MIN, "a chunk ahead")
+        mark = 60 + int(self.c.seq("a")["reserved"])
+        self.c.call("SEQ", "RETIRE", "a")
+        self.c.fails("INCR", "a")
+        self.c.call("SEQ", "CREATE", "b")  # a commit, which a fetch would have shared
+        self.c.call("SEQ", "CREATE", "a")
+        self.assertEqual(self.c.call("INCR", "a"), mark + 1)
+
     def test_retired_sequences_go_on_above_their_last_id(self):
         self.assertEqual(self.c.call("INCRBY", "a", 100), 100)
         self.assertEqual(self.c.call("SEQ", "RETIRE", "a"), "OK")
