@@ -659,8 +659,8 @@ static bool mark_is(struct store *s, uint64_t counter, uint64_t mark)
     bool is;
 
     sqlite3_bind_int64(st, 1, (int64_t)counter);
-    is = sqlite3_step(st) == SQLITE_ROW &&
-         (uint64_t)sqlite3_column_int64(st, 0) == mark;
+    is =
+        sqlite3_step(st) == SQLITE_ROW && (uint64_t)sqlite3_column_int64(st, 0) == mark;
     sqlite3_reset(st);
     return is;
 }

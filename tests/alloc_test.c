@@ -910,7 +910,8 @@ static void test_failed_burns(void **state)
     alloc_failed(&a, 1000);
     assert_int_equal(alloc_in_hand(&a), 0);
     assert_int_equal(fetch_for(&a, one, want(5), 1000).floor, 0);
-    assert_true(alloc_filled(&a, f.floor + f.count, 64, 1000)); /* the store is further on */
+    assert_true(
+        alloc_filled(&a, f.floor + f.count, 64, 1000)); /* the store is further on */
     assert_granted(&a, one, want(5), 64, 5);
 }
 
