@@ -92,8 +92,8 @@ static void note_failure(struct batcher *b, const struct store_batch *done)
                  done->error.text);
         log_line(LOG_ERROR, "%s", b->env.why);
     } else {
-        log_line(LOG_WARNING, "a batch failed, nothing in it was granted: %s",
-                 done->error.text);
+        log_limited(&b->failure_log, LOG_WARNING,
+                    "a batch failed, nothing in it was granted: %s", done->error.text);
     }
 }
 

@@ -26,6 +26,7 @@ struct batcher {
     int64_t last_commit_us, longest_commit_us;
     char last_error[STORE_TEXT_MAX];
     int64_t last_error_ms; /* wall clock; 0 for never */
+    struct log_limit failure_log;
 };
 
 /* The thread may be set later, before the first turn. */

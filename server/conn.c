@@ -327,8 +327,8 @@ static void note_fault(struct conn *c, enum resp_fault fault)
     c->has_fault = fault != RESP_FAULT_HTTP;
     c->fault = fault;
     c->state = CONN_DRAINING;
-    log_line(LOG_INFO, "connection %" PRIu64 ": %s; closed", c->session.id,
-             resp_fault_text(fault));
+    log_limited(&c->server->fault_log, LOG_INFO, "connection %" PRIu64 ": %s; closed",
+                c->session.id, resp_fault_text(fault));
 }
 
 /* Runs commands as far as they are there and it is their turn. Returns the bytes

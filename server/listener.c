@@ -26,6 +26,7 @@ struct listener {
     struct listeners *all;
     struct evconnlistener *ev;
     struct event *rest; /* ends a rest */
+    struct log_limit error_log;
     bool is_tcp;
     char name[LISTENER_NAME_MAX];
     char unix_path[sizeof(((struct sockaddr_un *)0)->sun_path)];
@@ -63,12 +64,12 @@ static void on_rested(evutil_socket_t fd, short what, void *arg)
 static void on_error(struct evconnlistener *ev, void *arg)
 {
     const struct timeval rest = {.tv_usec = REST_US};
-    const struct listener *l = arg;
+    struct listener *l = arg;
     int why = errno;
 
     evconnlistener_disable(ev);
     event_add(l->rest, &rest);
-    log_line(LOG_DEBUG, "%s: accept: %s", l->name, strerror(why));
+    log_limited(&l->error_log, LOG_WARNING, "%s: accept: %s", l->name, strerror(why));
 }
 
 static void listener_free(struct listener *l)

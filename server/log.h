@@ -1,11 +1,15 @@
 /* log.h - the log: one line per event on standard error. Thread-safe.
  *
  * A line is "time level text"; what is not printable in the text is escaped, so that
- * nothing a peer sends can make a second line or move a terminal's cursor. */
+ * nothing a peer sends can make a second line or move a terminal's cursor. The log
+ * never waits: where standard error takes no more (a pipe nobody reads, a stopped
+ * terminal), lines are dropped, and the next one that goes out is preceded by their
+ * number. */
 #ifndef HILO_LOG_H
 #define HILO_LOG_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 enum log_level {
     LOG_ERROR,   /* something has ended or is refused for good */
@@ -24,5 +28,16 @@ void log_set_level(enum log_level level);
 
 void log_line(enum log_level level, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
+
+/* For events that a peer, or a fault, can make happen again and again: one line a
+ * second for each limit, which says how many were left out before it. A limit begins
+ * as zeros and belongs to one thread. */
+struct log_limit {
+    int64_t until_ms;
+    uint64_t left_out;
+};
+
+void log_limited(struct log_limit *limit, enum log_level level, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
 
 #endif

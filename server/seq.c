@@ -145,7 +145,7 @@ static void refuse_grant(struct seq *s, struct request *r, enum alloc_verdict ve
             "server went back or the floor is wrong. To move it on purpose: SEQ "
             "ADVANCE %s %" PRIu64,
             s->name, next, r->id, alloc_jump_left(&s->alloc, now_ms), s->name, r->id);
-        log_line(LOG_WARNING, "possible regress: %s", r->text);
+        log_limited(&s->env->regress_log, LOG_WARNING, "possible regress: %s", r->text);
     }
 }
 
@@ -335,7 +335,7 @@ static void take_fetched(struct seq *s, const struct store_op *op, const char *w
                  " for sequence '%s', below %" PRIu64
                  ", which it had reserved before: it has gone back",
                  op->first, s->name, expected);
-        log_line(LOG_ERROR, "%s", text);
+        log_limited(&s->env->regress_log, LOG_ERROR, "%s", text);
         refuse_planned(s, HILO_EREGRESS, text, now_ms);
     }
 }

@@ -15,6 +15,7 @@
 #include <stdint.h>
 #include "alloc.h"
 #include "lane.h"
+#include "log.h"
 #include "request.h"
 #include "store.h"
 
@@ -33,6 +34,7 @@ struct seq_env {
     /* Statistics. */
     uint64_t grants, ids; /* since the start */
     uint64_t floors_refused;
+    struct log_limit regress_log;
     uint64_t near_end; /* sequences that have used most of their ids */
 };
 

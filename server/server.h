@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include "batcher.h"
 #include "catalog.h"
+#include "log.h"
 #include "options.h"
 #include "resp.h"
 #include "store.h"
@@ -41,6 +42,7 @@ struct server {
         *touched; /* those with something decided since they were last looked at */
     uint64_t n_conns, accepted, next_conn_id;
     uint64_t commands, protocol_errors;
+    struct log_limit fault_log;
     char *in;  /* what was read last, of one connection at a time */
     char *out; /* replies on their way, of one connection at a time */
     size_t out_cap;
