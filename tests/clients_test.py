@@ -39,7 +39,7 @@ class Clients(harness.Case):
         self.cli_takes_1000("-3")
 
     def test_python(self):
-        r = redis.Redis(port=self.server.port)
+        r = redis.Redis("127.0.0.1", self.server.port)
         self.assertEqual([r.incr("orders") for _ in range(500)], list(range(1, 501)))
         pipe = r.pipeline(transaction=False)
         for _ in range(500):
@@ -54,7 +54,7 @@ class Clients(harness.Case):
             r.delete("orders")
 
     def test_python_survives_a_restart_of_the_server(self):
-        r = redis.Redis(port=self.server.port)
+        r = redis.Redis("127.0.0.1", self.server.port)
         self.assertEqual(r.incr("orders"), 1)
         self.server.stop()
         again = self.hilod(data=self.server.data, listen="127.0.0.1:%d" % self.server.port)

@@ -28,6 +28,6 @@ class Ids:
 
 
 port, name, count = int(sys.argv[1]), sys.argv[2], int(sys.argv[3])
-ids = Ids(redis.Redis(port=port), name)
+ids = Ids(redis.Redis("127.0.0.1", port), name)
 for _ in range(count):
     print(ids.next())
