@@ -5,6 +5,7 @@
 #   make test       install what is missing, build, run every test
 #   make test-long  the same with full counts
 #   make deps       install everything; deps-run and deps-test are its parts
+#   make docs       what is made from the table of options: sample configuration, manual
 #   make lint       format, static analysis, layers; needs deps
 #   make bench      benchmarks
 #   make install    DESTDIR and PREFIX are honoured
@@ -45,20 +46,22 @@ PKG_LIBS   = $(shell pkg-config --libs $(PKGS))
 COMMON_SRC = common/alloc.c common/error.c common/lane.c common/name.c common/number.c \
              common/reply.c common/resp.c common/run.c
 # All of hilod but main, so that tests can link it.
-SERVER_SRC = server/batcher.c server/catalog.c server/clock.c server/cmd_command.c \
-             server/cmd_grant.c server/cmd_info.c server/cmd_redis.c server/cmd_seq.c \
-             server/command.c server/conn.c server/datadir.c server/listener.c server/log.c \
-             server/loop.c server/options.c server/random.c server/request.c server/seq.c \
-             server/seq_admin.c \
-             server/server.c server/sock.c server/store.c server/store_memory.c \
-             server/store_sqlite.c server/store_thread.c
+SERVER_SRC = server/address.c server/batcher.c server/buffer.c server/catalog.c \
+             server/clients.c server/clock.c server/cmd_command.c server/cmd_grant.c \
+             server/cmd_info.c server/cmd_redis.c server/cmd_seq.c server/command.c \
+             server/conn.c server/datadir.c server/listener.c server/log.c server/login.c \
+             server/loop.c server/option_table.c server/options.c server/options_file.c \
+             server/options_text.c server/password.c server/random.c server/request.c \
+             server/seq.c server/seq_admin.c server/server.c server/settings.c \
+             server/sock.c server/store.c server/store_memory.c server/store_sqlite.c \
+             server/store_thread.c server/systemd.c
 UNIT_TESTS = alloc_test lane_test options_test resp_test store_test
 
 COMMON_OBJ = $(COMMON_SRC:%.c=$(OBJ)/%.o)
 SERVER_OBJ = $(SERVER_SRC:%.c=$(OBJ)/%.o)
 UNIT_BIN   = $(UNIT_TESTS:%=$(OUT)/tests/%)
 
-.PHONY: all run test test-long test-bins unit-bins deps deps-run deps-test lint layers bench install uninstall clean
+.PHONY: all run test test-long test-bins unit-bins deps deps-run deps-test docs lint layers bench install uninstall clean
 .DELETE_ON_ERROR:
 
 all: $(OUT)/hilod
@@ -90,7 +93,7 @@ $(OUT)/tests/%: $(OBJ)/tests/%.o $(SERVER_OBJ) $(COMMON_OBJ)
 
 DEPS_RUN  = gcc make pkg-config libc6-dev libevent-dev libsqlite3-dev libconfuse-dev redis-tools
 DEPS_TEST = $(DEPS_RUN) libcmocka-dev python3 python3-redis sqlite3 strace procps clang-format \
-            cppcheck
+            cppcheck mandoc systemd
 
 # The packages of a list that are not installed.
 missing = $(shell for p in $(1); do dpkg-query -W -f '$${Status}' $$p 2>/dev/null | \
@@ -125,7 +128,7 @@ $(OUT)/tests/disk.so: tests/disk.c Makefile
 	$(CC) -std=gnu11 -D_GNU_SOURCE -O2 $(WARNINGS) -shared -fPIC -o $@ $<
 
 unit-bins: $(UNIT_BIN)
-test-bins: all unit-bins $(OUT)/tests/disk.so
+test-bins: all unit-bins $(OUT)/manual $(OUT)/tests/disk.so
 
 test: deps-test
 	@$(MAKE) --no-print-directory run-tests
@@ -146,6 +149,18 @@ lint: layers
 layers: all
 	sh tests/lint/layers.sh $(OBJ)
 
+$(OUT)/manual: $(OBJ)/server/manual.o $(SERVER_OBJ) $(COMMON_OBJ)
+	$(CC) $(ALL_LDFLAGS) -o $@ $^ $(PKG_LIBS)
+
+# What is made from the table of options, and kept in the tree for those who read it there.
+docs: all $(OUT)/manual
+	$(OUT)/hilod --data /var/lib/hilo --unix /run/hilo/hilod.sock --auto-create no \
+	    --print-config > configs/hilod.conf
+	awk '/^\.\\" end options/ { skip = 0 } !skip { print } \
+	    /^\.\\" begin options/ { skip = 1; while (("$(OUT)/manual" | getline line) > 0) print line }' \
+	    server/hilod.8 > $(OUT)/hilod.8
+	cp $(OUT)/hilod.8 server/hilod.8
+
 $(OUT)/bench/load: bench/load.c Makefile
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -MMD -MP $(ALL_LDFLAGS) -o $@ $<
@@ -156,10 +171,14 @@ bench: all $(OUT)/bench/load
 # --- install ------------------------------------------------------------------------------
 
 install: all
-	install -D -m 755 $(OUT)/hilod $(DESTDIR)$(PREFIX)/bin/hilod
+	install -D -m 755 $(OUT)/hilod $(DESTDIR)$(PREFIX)/sbin/hilod
+	install -D -m 644 server/hilod.8 $(DESTDIR)$(PREFIX)/share/man/man8/hilod.8
+	install -D -m 644 configs/hilod.conf $(DESTDIR)$(PREFIX)/share/doc/hilo/hilod.conf
+	install -D -m 644 configs/hilod.service $(DESTDIR)$(PREFIX)/share/doc/hilo/hilod.service
 
 uninstall:
-	rm -f $(DESTDIR)$(PREFIX)/bin/hilod
+	rm -f $(DESTDIR)$(PREFIX)/sbin/hilod $(DESTDIR)$(PREFIX)/share/man/man8/hilod.8
+	rm -rf $(DESTDIR)$(PREFIX)/share/doc/hilo
 
 clean:
 	rm -rf build

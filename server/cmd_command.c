@@ -43,7 +43,7 @@ static void shape(struct reply *out, const struct command *row)
     lower_case(out, row->name);
     reply_signed(out, exact ? row->min_args : row->sub ? -2 : -row->min_args);
     reply_set(out, 1);
-    reply_status(out, row->grant ? "write" : "fast");
+    reply_status(out, row->flags & COMMAND_GRANT ? "write" : "fast");
     reply_int(out, key);
     reply_int(out, key);
     reply_int(out, key != 0);
@@ -115,7 +115,7 @@ static void docs(struct reply *out, const struct command *row)
     reply_text(out, "since");
     reply_text(out, "0.1.0");
     reply_text(out, "group");
-    reply_text(out, row->grant ? "ids" : "server");
+    reply_text(out, row->flags & COMMAND_GRANT ? "ids" : "server");
 }
 
 enum command_result cmd_command_docs(struct call *c, struct request **ret_request)

@@ -47,10 +47,17 @@ static void section_server(const struct call *c, struct text *t)
 
 static void section_clients(const struct call *c, struct text *t)
 {
-    add_number(t, "connected_clients", c->server->n_conns);
-    add_number(t, "total_connections_received", c->server->accepted);
-    add_number(t, "total_commands_processed", c->server->commands);
-    add_number(t, "protocol_errors", c->server->protocol_errors);
+    const struct server *s = c->server;
+
+    add_number(t, "connected_clients", s->n_conns);
+    add_number(t, "maxclients", s->client_cap);
+    add_number(t, "client_bytes", s->client_bytes);
+    add_number(t, "total_connections_received", s->accepted);
+    add_number(t, "rejected_connections", s->turned_away);
+    add_number(t, "dropped_connections", s->dropped);
+    add_number(t, "auth_failures", s->auth_failures);
+    add_number(t, "total_commands_processed", s->commands);
+    add_number(t, "protocol_errors", s->protocol_errors);
 }
 
 static void section_persistence(const struct call *c, struct text *t)

@@ -5,6 +5,7 @@
 #include <string.h>
 #include "command.h"
 #include "error.h"
+#include "login.h"
 #include "name.h"
 #include "number.h"
 #include "version.h"
@@ -24,15 +25,6 @@ enum command_result cmd_echo(struct call *c, struct request **ret_request)
     (void)ret_request;
     reply_bulk(c->out, c->args->argv[1].p, c->args->argv[1].len);
     return COMMAND_ANSWERED;
-}
-
-enum command_result cmd_auth(struct call *c, struct request **ret_request)
-{
-    (void)ret_request;
-    return command_fail(
-        c, HILO_EERR,
-        "AUTH <password> called without any password configured for the "
-        "default user. Are you sure your configuration is correct?");
 }
 
 enum command_result cmd_select(struct call *c, struct request **ret_request)
@@ -60,6 +52,7 @@ enum command_result cmd_reset(struct call *c, struct request **ret_request)
 {
     (void)ret_request;
     c->session->name[0] = '\0';
+    c->session->logged_in = c->server->passwords.n == 0;
     c->session->proto = c->out->proto = 2;
     reply_status(c->out, "RESET");
     return COMMAND_ANSWERED;
@@ -141,27 +134,52 @@ static enum command_result refuse_word(struct call *c, const char *what)
         what, SESSION_NAME_MAX);
 }
 
+/* AUTH and SETNAME behind HELLO; false when the command has been answered. */
+static bool read_hello(struct call *c, struct session *next, size_t *ret_auth,
+                       enum command_result *ret_result)
+{
+    const struct resp_request *args = c->args;
+    size_t i = 2;
+
+    *ret_auth = 0;
+    while (i < args->argc) {
+        if (arg_is(args->argv[i], "AUTH") && i + 2 < args->argc) {
+            *ret_auth = i;
+            i += 3;
+        } else if (!arg_is(args->argv[i], "SETNAME") || i + 1 == args->argc) {
+            *ret_result = command_fail(c, HILO_EERR, "Syntax error in HELLO option");
+            return false;
+        } else if (!set_word(next->name, args->argv[i + 1])) {
+            *ret_result = refuse_word(c, "Client names");
+            return false;
+        } else {
+            i += 2;
+        }
+    }
+    return true;
+}
+
 enum command_result cmd_hello(struct call *c, struct request **ret_request)
 {
     const struct resp_request *args = c->args;
     struct session next = *c->session;
     int64_t proto = next.proto;
-    size_t i = 2;
+    enum command_result result;
+    size_t auth;
 
+    (void)ret_request;
     if (args->argc > 1 && !number_parse_i64(args->argv[1].p, args->argv[1].len, &proto))
         return command_fail(c, HILO_EERR,
                             "Protocol version is not an integer or out of range");
     if (proto != 2 && proto != 3)
         return command_fail(c, HILO_ENOPROTO, "unsupported protocol version");
-    while (i < args->argc) {
-        if (arg_is(args->argv[i], "AUTH") && i + 2 < args->argc)
-            return cmd_auth(c, ret_request);
-        if (!arg_is(args->argv[i], "SETNAME") || i + 1 == args->argc)
-            return command_fail(c, HILO_EERR, "Syntax error in HELLO option");
-        if (!set_word(next.name, args->argv[i + 1]))
-            return refuse_word(c, "Client names");
-        i += 2;
-    }
+    if (!read_hello(c, &next, &auth, &result))
+        return result;
+    if (auth == 0 && !next.logged_in)
+        return login_missing(c);
+    if (auth != 0 && !login(c, args->argv[auth + 1], args->argv[auth + 2], &result))
+        return result;
+    next.logged_in = true;
     next.proto = (int)proto;
     *c->session = next;
     c->out->proto = next.proto;

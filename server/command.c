@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "error.h"
+#include "login.h"
 #include "name.h"
 
 #define REFUSED(command, instead)                                             \
@@ -32,54 +33,51 @@
 
 /* The order is the order of the search: what is hot comes first. */
 const struct command command_rows[] = {
-    {"INCR", NULL, 2, 2, true, cmd_incr, "name",
+    {"INCR", NULL, 2, 2, COMMAND_GRANT, cmd_incr, "name",
      "take one id; answers it as an integer"},
-    {"INCRBY", NULL, 3, 3, true, cmd_incr, "name n",
+    {"INCRBY", NULL, 3, 3, COMMAND_GRANT, cmd_incr, "name n",
      "take n ids; answers the last one, as in Redis"},
-    {"NEXT", NULL, 2, 3, true, cmd_next, "name [count]",
+    {"NEXT", NULL, 2, 3, COMMAND_GRANT, cmd_next, "name [count]",
      "take one id as a string, or an array of up to 1000"},
-    {"BLOCK", NULL, 3, 9, true, cmd_block, "name count [ATLEAST m] [FLOOR id]",
+    {"BLOCK", NULL, 3, 9, COMMAND_GRANT, cmd_block, "name count [ATLEAST m] [FLOOR id]",
      "take a block of ids; answers first, last and step"},
-    {"GET", NULL, 2, 2, false, cmd_get, "name", "the last id granted, or nil"},
-    {"PING", NULL, 1, 2, false, cmd_ping, "[text]", "answers PONG, or the text"},
-    {"SEQ", "CREATE", 3, 9, false, cmd_seq_create,
+    {"GET", NULL, 2, 2, 0, cmd_get, "name", "the last id granted, or nil"},
+    {"PING", NULL, 1, 2, 0, cmd_ping, "[text]", "answers PONG, or the text"},
+    {"SEQ", "CREATE", 3, 9, 0, cmd_seq_create,
      "name [START s] [MAX m] [DURABILITY ahead|each]", "make a sequence"},
-    {"SEQ", "ALTER", 5, 7, false, cmd_seq_alter, "name [MAX m] [DURABILITY ahead|each]",
+    {"SEQ", "ALTER", 5, 7, 0, cmd_seq_alter, "name [MAX m] [DURABILITY ahead|each]",
      "change a sequence"},
-    {"SEQ", "ADVANCE", 4, 4, false, cmd_seq_advance, "name id",
+    {"SEQ", "ADVANCE", 4, 4, 0, cmd_seq_advance, "name id",
      "the next id is above this one; answers it"},
-    {"SEQ", "RETIRE", 3, 3, false, cmd_seq_retire, "name",
+    {"SEQ", "RETIRE", 3, 3, 0, cmd_seq_retire, "name",
      "end granting; the mark is kept"},
-    {"SEQ", "INFO", 3, 3, false, cmd_seq_info, "name",
-     "settings and state of a sequence"},
-    {"SEQ", "LIST", 2, 6, false, cmd_seq_list, "[CURSOR c] [MATCH pattern]",
+    {"SEQ", "INFO", 3, 3, 0, cmd_seq_info, "name", "settings and state of a sequence"},
+    {"SEQ", "LIST", 2, 6, 0, cmd_seq_list, "[CURSOR c] [MATCH pattern]",
      "sequences, up to 100 at a time"},
-    {"ECHO", NULL, 2, 2, false, cmd_echo, "text", "answers the text"},
-    {"HELLO", NULL, 1, 8, false, cmd_hello, "[2|3 [SETNAME name]]",
+    {"ECHO", NULL, 2, 2, 0, cmd_echo, "text", "answers the text"},
+    {"HELLO", NULL, 1, 8, COMMAND_OPEN, cmd_hello,
+     "[2|3 [AUTH user password] [SETNAME name]]",
      "choose the protocol; answers who this is"},
-    {"AUTH", NULL, 2, 3, false, cmd_auth, "[user] password", "log in"},
-    {"SELECT", NULL, 2, 2, false, cmd_select, "0", "there is one database, 0"},
-    {"QUIT", NULL, 1, -1, false, cmd_quit, "", "close the connection"},
-    {"RESET", NULL, 1, 1, false, cmd_reset, "", "forget protocol and name"},
-    {"INFO", NULL, 1, -1, false, cmd_info, "[section ...]", "state of the server"},
-    {"COMMAND", "COUNT", 2, 2, false, cmd_command_count, "",
-     "how many commands there are"},
-    {"COMMAND", "DOCS", 2, -1, false, cmd_command_docs, "[name ...]",
-     "what commands do"},
-    {"COMMAND", "INFO", 2, -1, false, cmd_command_info, "[name ...]",
-     "shape of commands"},
-    {"COMMAND", "LIST", 2, 2, false, cmd_command_list, "", "names of commands"},
-    {"COMMAND", NULL, 1, 1, false, cmd_command, "", "shape of all commands"},
-    {"CONFIG", "GET", 3, -1, false, cmd_config_get, "pattern [pattern ...]",
+    {"AUTH", NULL, 2, 3, COMMAND_OPEN, cmd_auth, "[user] password", "log in"},
+    {"SELECT", NULL, 2, 2, 0, cmd_select, "0", "there is one database, 0"},
+    {"QUIT", NULL, 1, -1, COMMAND_OPEN, cmd_quit, "", "close the connection"},
+    {"RESET", NULL, 1, 1, COMMAND_OPEN, cmd_reset, "", "forget protocol and name"},
+    {"INFO", NULL, 1, -1, 0, cmd_info, "[section ...]", "state of the server"},
+    {"COMMAND", "COUNT", 2, 2, 0, cmd_command_count, "", "how many commands there are"},
+    {"COMMAND", "DOCS", 2, -1, 0, cmd_command_docs, "[name ...]", "what commands do"},
+    {"COMMAND", "INFO", 2, -1, 0, cmd_command_info, "[name ...]", "shape of commands"},
+    {"COMMAND", "LIST", 2, 2, 0, cmd_command_list, "", "names of commands"},
+    {"COMMAND", NULL, 1, 1, 0, cmd_command, "", "shape of all commands"},
+    {"CONFIG", "GET", 3, -1, 0, cmd_config_get, "pattern [pattern ...]",
      "options and their values"},
-    {"CLIENT", "ID", 2, 2, false, cmd_client_id, "", "number of this connection"},
-    {"CLIENT", "GETNAME", 2, 2, false, cmd_client_getname, "", "its name"},
-    {"CLIENT", "SETNAME", 3, 3, false, cmd_client_setname, "name", "give it a name"},
-    {"CLIENT", "SETINFO", 4, 4, false, cmd_client_setinfo, "LIB-NAME|LIB-VER value",
+    {"CLIENT", "ID", 2, 2, 0, cmd_client_id, "", "number of this connection"},
+    {"CLIENT", "GETNAME", 2, 2, 0, cmd_client_getname, "", "its name"},
+    {"CLIENT", "SETNAME", 3, 3, 0, cmd_client_setname, "name", "give it a name"},
+    {"CLIENT", "SETINFO", 4, 4, 0, cmd_client_setinfo, "LIB-NAME|LIB-VER value",
      "which library this is"},
-    {"CLIENT", "INFO", 2, 2, false, cmd_client_info, "", "what is known of it"},
-    {"READONLY", NULL, 1, 1, false, cmd_no_cluster, "", "refused: there is no cluster"},
-    {"CLUSTER", NULL, 1, -1, false, cmd_no_cluster, "", "refused: there is no cluster"},
+    {"CLIENT", "INFO", 2, 2, 0, cmd_client_info, "", "what is known of it"},
+    {"READONLY", NULL, 1, 1, 0, cmd_no_cluster, "", "refused: there is no cluster"},
+    {"CLUSTER", NULL, 1, -1, 0, cmd_no_cluster, "", "refused: there is no cluster"},
     REFUSED("DECR", ONLY_UP),
     REFUSED("DECRBY", ONLY_UP),
     REFUSED("INCRBYFLOAT", "ids are whole numbers. To take n ids: INCRBY name n"),
@@ -174,8 +172,8 @@ static const struct command *find(const struct resp_request *args, bool *ret_kno
 
 static bool in_turn(const struct command *row, enum call_order order)
 {
-    return order == CALL_FREE ||
-           (order == CALL_BEHIND_GRANTS && row != NULL && row->grant);
+    return order == CALL_FREE || (order == CALL_BEHIND_GRANTS && row != NULL &&
+                                  (row->flags & COMMAND_GRANT) != 0);
 }
 
 enum command_result command_run(struct call *c, struct request **ret_request)
@@ -191,6 +189,8 @@ enum command_result command_run(struct call *c, struct request **ret_request)
     if (wrong && c->order != CALL_FREE)
         return COMMAND_BLOCKED;
     c->server->commands++;
+    if (!c->session->logged_in && (row == NULL || (row->flags & COMMAND_OPEN) == 0))
+        return login_missing(c);
     if (row == NULL)
         return unknown(c, known_name);
     if (wrong) {

@@ -47,11 +47,16 @@ void command_answer(struct server *s, const struct request *r, struct reply *out
 
 /* --- for the files that hold commands --- */
 
+enum command_flag {
+    COMMAND_GRANT = 1, /* takes ids: may overlap with other grants of a connection */
+    COMMAND_OPEN = 2,  /* before login, too */
+};
+
 struct command {
     const char *name;       /* upper case */
     const char *sub;        /* second word, or NULL */
     int min_args, max_args; /* with the words of the name; -1: no limit */
-    bool grant;
+    unsigned flags;         /* enum command_flag */
     enum command_result (*run)(struct call *c, struct request **ret_request);
     const char *usage; /* arguments */
     const char *help;  /* for refused commands, what to do instead */

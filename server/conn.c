@@ -1,16 +1,15 @@
-/* conn.c - connections. */
+/* conn.c - one connection. */
 #include "conn.h"
 
 #include <errno.h>
 #include <event2/event.h>
 #include <event2/event_struct.h>
 #include <inttypes.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include "buffer.h"
 #include "clock.h"
 #include "command.h"
 #include "error.h"
@@ -20,7 +19,6 @@
 #define OUT_HIGH    65536 /* no more commands while this much waits to be sent */
 #define PENDING_MAX 1024  /* requests of one connection that may wait for the store */
 #define LINGER_MS   1000
-#define IN_ROOM     4096 /* free at least, where a request is read piece by piece */
 
 enum conn_state {
     CONN_OPEN,
@@ -43,9 +41,12 @@ struct conn {
     /* Requests that wait, in the order of their commands. */
     struct request *oldest, *newest;
     unsigned n_pending;
-    /* Bytes that came and are not consumed; answers that could not be sent yet. */
-    char *in, *out;
-    size_t in_len, in_cap, out_len;
+    struct buffer in;  /* what came and is not consumed */
+    struct buffer out; /* answers that could not be sent yet */
+    size_t counted;    /* of this connection in the server's client_bytes */
+    int64_t heard_ms;  /* when something came last */
+    int64_t begun_ms;  /* since when a request is incomplete; 0: none is */
+    int64_t unread_ms; /* since when the peer has taken no answer; 0: none waits */
     struct conn *next, *prev;
     struct conn *next_touched;
 };
@@ -79,7 +80,7 @@ static void untouch(struct conn *c)
     *link = c->next_touched;
 }
 
-static void conn_free(struct conn *c)
+void conn_free(struct conn *c)
 {
     struct server *s = c->server;
 
@@ -103,9 +104,40 @@ static void conn_free(struct conn *c)
     if (c->next != NULL)
         c->next->prev = c->prev;
     s->n_conns--;
-    free(c->in);
-    free(c->out);
+    s->client_bytes -= c->counted;
+    buffer_free(&c->in);
+    buffer_free(&c->out);
     free(c);
+}
+
+static size_t memory(const struct conn *c)
+{
+    return c->in.cap + c->out.cap + c->n_pending * sizeof(struct request);
+}
+
+/* Where all connections together hold too much, the turn ends, and clients_limit sees
+ * to it. */
+static void count_memory(struct conn *c)
+{
+    struct server *s = c->server;
+    size_t now = memory(c);
+
+    s->client_bytes += now - c->counted;
+    c->counted = now;
+    if (s->client_bytes > s->options->client_memory)
+        event_base_loopbreak(s->base);
+}
+
+void conn_drop(struct conn *c, const char *why)
+{
+    struct server *s = c->server;
+    char peer[SOCK_PEER_MAX];
+
+    s->dropped++;
+    sock_peer(&c->sock, peer);
+    log_limited(&s->drop_log, LOG_INFO, "connection %" PRIu64 " from %s: %s; closed",
+                c->session.id, peer, why);
+    conn_free(c);
 }
 
 /* --- events --- */
@@ -125,59 +157,10 @@ static void set_event(struct event *ev, bool *is_on, bool on)
  * all connections. NULL when memory is out. */
 static char *input_room(struct conn *c, size_t *ret_size)
 {
-    if (c->in_len == 0) {
-        *ret_size = SERVER_READ_MAX;
-        return c->server->in;
-    }
-    if (c->in_cap - c->in_len < IN_ROOM) {
-        size_t cap = 2 * c->in_cap + IN_ROOM;
-        char *in = realloc(c->in, cap);
-
-        if (in == NULL)
-            return NULL;
-        c->in = in;
-        c->in_cap = cap;
-    }
-    *ret_size = c->in_cap - c->in_len;
-    return c->in + c->in_len;
-}
-
-/* Keeps input for later; it may lie in what is kept already. False when memory is out.
- */
-static bool keep_input(struct conn *c, const char *from, size_t n)
-{
-    if (n == 0) {
-        free(c->in);
-        c->in = NULL;
-        c->in_cap = 0;
-    } else if (c->in == NULL) {
-        c->in = malloc(n);
-        if (c->in == NULL)
-            return false;
-        memcpy(c->in, from, n);
-        c->in_cap = n;
-    } else if (from != c->in) {
-        memmove(c->in, from, n);
-    }
-    c->in_len = n;
-    return true;
-}
-
-/* The same for answers, which never do. */
-static bool keep_output(struct conn *c, const char *from, size_t n)
-{
-    char *copy = NULL;
-
-    if (n > 0) {
-        copy = malloc(n);
-        if (copy == NULL)
-            return false;
-        memcpy(copy, from, n);
-    }
-    free(c->out);
-    c->out = copy;
-    c->out_len = n;
-    return true;
+    if (c->in.len > 0)
+        return buffer_room(&c->in, ret_size);
+    *ret_size = SERVER_READ_MAX;
+    return c->server->in;
 }
 
 static void on_readable(evutil_socket_t fd, short what, void *arg)
@@ -202,7 +185,7 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
     if (c->state != CONN_OPEN)
         return; /* thrown away */
     c->eof = n == 0;
-    process(c, room - c->in_len, c->in_len + (size_t)n);
+    process(c, room - c->in.len, c->in.len + (size_t)n);
 }
 
 static void on_writable(evutil_socket_t fd, short what, void *arg)
@@ -210,7 +193,7 @@ static void on_writable(evutil_socket_t fd, short what, void *arg)
     struct conn *c = arg;
 
     (void)fd, (void)what;
-    process(c, c->in, c->in_len);
+    process(c, c->in.data, c->in.len);
 }
 
 /* --- answers --- */
@@ -290,11 +273,23 @@ static void append(struct conn *c, struct request *r)
     c->n_pending++;
 }
 
+static void note_wrong_password(const struct conn *c)
+{
+    char peer[SOCK_PEER_MAX];
+
+    sock_peer(&c->sock, peer);
+    log_limited(&c->server->auth_log, LOG_WARNING,
+                "connection %" PRIu64 " from %s: wrong user or password", c->session.id,
+                peer);
+}
+
 /* Runs one request; false when it has to wait for its turn. */
 static bool run(struct conn *c, const struct resp_request *args, struct reply *out,
                 int64_t now_ms)
 {
+    unsigned failures = c->session.auth_failures;
     struct request *left = NULL;
+    enum command_result result;
     struct call call = {
         .server = c->server,
         .session = &c->session,
@@ -306,7 +301,10 @@ static bool run(struct conn *c, const struct resp_request *args, struct reply *o
         .decided_fn = on_decided,
     };
 
-    switch (command_run(&call, &left)) {
+    result = command_run(&call, &left);
+    if (c->session.auth_failures > failures)
+        note_wrong_password(c);
+    switch (result) {
     case COMMAND_ANSWERED:
         return true;
     case COMMAND_WAITS:
@@ -323,27 +321,37 @@ static bool run(struct conn *c, const struct resp_request *args, struct reply *o
 
 static void note_fault(struct conn *c, enum resp_fault fault)
 {
+    char peer[SOCK_PEER_MAX];
+
     c->server->protocol_errors++;
     c->has_fault = fault != RESP_FAULT_HTTP;
     c->fault = fault;
     c->state = CONN_DRAINING;
-    log_limited(&c->server->fault_log, LOG_INFO, "connection %" PRIu64 ": %s; closed",
-                c->session.id, resp_fault_text(fault));
+    sock_peer(&c->sock, peer);
+    log_limited(&c->server->fault_log, LOG_INFO,
+                "connection %" PRIu64 " from %s: %s; closed", c->session.id, peer,
+                resp_fault_text(fault));
+}
+
+/* A wrong password was given: neither its answer nor another command for a while. */
+static bool is_held(const struct conn *c, int64_t now_ms)
+{
+    return c->session.held_until_ms > now_ms;
 }
 
 /* Runs commands as far as they are there and it is their turn. Returns the bytes
  * consumed; *ret_stuck tells that more could run later without more input. */
 static size_t run_commands(struct conn *c, const char *buf, size_t len,
-                           struct reply *out, bool *ret_stuck)
+                           struct reply *out, int64_t now_ms, bool *ret_stuck)
 {
-    int64_t now_ms = clock_steady_ms();
     struct resp_request args;
     enum resp_fault fault;
     size_t at = 0;
 
     *ret_stuck = false;
     while (c->state == CONN_OPEN && at < len) {
-        *ret_stuck = out->len >= OUT_HIGH || c->n_pending >= PENDING_MAX || out->failed;
+        *ret_stuck = out->len >= OUT_HIGH || c->n_pending >= PENDING_MAX ||
+                     out->failed || is_held(c, now_ms);
         if (*ret_stuck)
             return at;
         switch (resp_parse(buf + at, len - at, &args, &fault)) {
@@ -380,6 +388,20 @@ static void finish(struct conn *c)
     set_event(&c->readable, &c->reading, true);
 }
 
+/* Notes since when the connection waits for its peer. A request counts as begun only
+ * while it is read; answers count as unread as long as none of them moves. */
+static void note_waits(struct conn *c, bool moved, bool consumed, int64_t now_ms)
+{
+    if (c->in.len == 0 || !c->reading)
+        c->begun_ms = 0;
+    else if (consumed || c->begun_ms == 0)
+        c->begun_ms = now_ms;
+    if (!c->writing)
+        c->unread_ms = 0;
+    else if (moved || c->unread_ms == 0)
+        c->unread_ms = now_ms;
+}
+
 /* Does everything that can be done now: answers what is decided, runs commands from buf
  * (the input kept so far and what has just come), sends, and decides what to wait for.
  */
@@ -388,25 +410,31 @@ static void process(struct conn *c, const char *buf, size_t len)
     struct server *s = c->server;
     struct reply out = {
         .data = s->out, .cap = s->out_cap, .proto = c->session.proto, .grow = grow_out};
-    bool stuck = false, gone = false, full;
+    int64_t now_ms = clock_steady_ms();
+    bool stuck = false, gone = false, full, moved = false, consumed = false;
 
-    out.len = c->out_len; /* what could not be sent goes first */
+    if (len > c->in.len)
+        c->heard_ms = now_ms;
+    out.len = c->out.len; /* what could not be sent goes first */
     if (out.len > out.cap && !grow_out(&out, 0))
         out.failed = true;
-    else if (c->out_len > 0)
-        memcpy(out.data, c->out, c->out_len);
+    else if (c->out.len > 0)
+        memcpy(out.data, c->out.data, c->out.len);
     do {
-        size_t used;
+        size_t used, before;
 
         answer_decided(c, &out);
-        used = run_commands(c, buf, len, &out, &stuck);
+        used = run_commands(c, buf, len, &out, now_ms, &stuck);
+        consumed |= used > 0;
         buf += used;
         len -= used;
         if (c->oldest == NULL && c->has_fault) {
             reply_error(&out, HILO_EERR, resp_fault_text(c->fault));
             c->has_fault = false;
         }
-        gone = out.failed || !send_out(c, &out);
+        before = out.len;
+        gone = out.failed || (!is_held(c, now_ms) && !send_out(c, &out));
+        moved |= out.len < before;
         full = out.len > 0;
         /* Once more where only the size of the output stopped it. */
     } while (!gone && !full && (has_answer(c) || (stuck && c->oldest == NULL)));
@@ -414,7 +442,8 @@ static void process(struct conn *c, const char *buf, size_t len)
         c->state = CONN_DRAINING; /* half a command is all that may be left */
     s->out = out.data;
     s->out_cap = out.cap;
-    if (gone || !keep_input(c, buf, len) || !keep_output(c, out.data, out.len)) {
+    if (gone || !buffer_keep(&c->in, buf, len) ||
+        !buffer_keep(&c->out, out.data, out.len)) {
         conn_free(c);
         return;
     }
@@ -422,30 +451,29 @@ static void process(struct conn *c, const char *buf, size_t len)
         finish(c);
         return;
     }
-    set_event(&c->writable, &c->writing, full);
+    set_event(&c->writable, &c->writing, full && !is_held(c, now_ms));
     set_event(&c->readable, &c->reading,
               c->state == CONN_OPEN && !full && !stuck && !c->eof);
+    note_waits(c, moved, consumed, now_ms);
+    count_memory(c);
 }
 
-/* --- all of them --- */
+/* --- for all of them --- */
 
-void conn_accept(struct server *s, int fd, bool is_tcp)
+struct conn *conn_new(struct server *s, int fd)
 {
-    struct conn *c = s->stopping ? NULL : calloc(1, sizeof *c);
-    int one = 1;
+    struct conn *c = calloc(1, sizeof *c);
 
     if (c == NULL) {
         close(fd);
-        return;
-    }
-    if (is_tcp) {
-        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-        setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one);
+        return NULL;
     }
     c->server = s;
     c->sock = (struct sock){.ops = &sock_plain, .fd = fd};
     c->session.id = s->next_conn_id++;
     c->session.proto = 2;
+    c->session.logged_in = s->passwords.n == 0;
+    c->heard_ms = clock_steady_ms();
     event_assign(&c->readable, s->base, fd, EV_READ | EV_PERSIST, on_readable, c);
     event_assign(&c->writable, s->base, fd, EV_WRITE | EV_PERSIST, on_writable, c);
     set_event(&c->readable, &c->reading, true);
@@ -454,7 +482,17 @@ void conn_accept(struct server *s, int fd, bool is_tcp)
         s->conns->prev = c;
     s->conns = c;
     s->n_conns++;
-    s->accepted++;
+    return c;
+}
+
+struct conn *conn_next(const struct conn *c)
+{
+    return c->next;
+}
+
+size_t conn_memory(const struct conn *c)
+{
+    return c->counted;
 }
 
 void conn_flush_touched(struct server *s)
@@ -464,31 +502,40 @@ void conn_flush_touched(struct server *s)
 
         s->touched = c->next_touched;
         c->touched = false;
-        process(c, c->in, c->in_len);
+        process(c, c->in.data, c->in.len);
     }
 }
 
-void conn_drain_all(struct server *s)
+void conn_drain(struct conn *c)
 {
-    for (struct conn *c = s->conns, *next; c != NULL; c = next) {
-        next = c->next;
-        if (c->state == CONN_OPEN)
-            c->state = CONN_DRAINING;
-        process(c, NULL, 0);
-    }
+    if (c->state == CONN_OPEN)
+        c->state = CONN_DRAINING;
+    process(c, NULL, 0);
 }
 
-void conn_sweep(struct server *s, int64_t now_ms)
+static bool is_over(int64_t since_ms, uint64_t limit_s, int64_t now_ms)
 {
-    for (struct conn *c = s->conns, *next; c != NULL; c = next) {
-        next = c->next;
-        if (c->state == CONN_LINGERING && now_ms >= c->linger_until_ms)
+    return now_ms - since_ms > (int64_t)limit_s * 1000;
+}
+
+void conn_check(struct conn *c, int64_t now_ms)
+{
+    const struct options *o = c->server->options;
+    bool waits = c->oldest != NULL || c->out.len > 0;
+
+    if (c->state == CONN_LINGERING) {
+        if (now_ms >= c->linger_until_ms)
             conn_free(c);
+    } else if (c->unread_ms != 0 &&
+               is_over(c->unread_ms, o->output_timeout_s, now_ms)) {
+        conn_drop(c, "it took no answer for output_timeout");
+    } else if (c->begun_ms != 0 && is_over(c->begun_ms, o->request_timeout_s, now_ms)) {
+        conn_drop(c, "a request took longer than request_timeout to arrive");
+    } else if (o->idle_timeout_s != 0 && !waits &&
+               is_over(c->heard_ms, o->idle_timeout_s, now_ms)) {
+        conn_drop(c, "it said nothing for idle_timeout");
+    } else if (c->session.held_until_ms != 0 && !is_held(c, now_ms)) {
+        c->session.held_until_ms = 0;
+        process(c, c->in.data, c->in.len);
     }
-}
-
-void conn_free_all(struct server *s)
-{
-    while (s->conns != NULL)
-        conn_free(s->conns);
 }

@@ -15,19 +15,29 @@
 #include <stdint.h>
 #include "server.h"
 
-/* Takes the descriptor over, whatever happens. */
-void conn_accept(struct server *s, int fd, bool is_tcp);
+/* A new connection in the server's list; takes the descriptor over, whatever happens.
+ * NULL when memory is out. */
+struct conn *conn_new(struct server *s, int fd);
+
+/* Sent or not. */
+void conn_free(struct conn *c);
+
+/* The same for one that is at fault: it is counted and logged. */
+void conn_drop(struct conn *c, const char *why);
+
+/* The next in the server's list. */
+struct conn *conn_next(const struct conn *c);
+
+/* Bytes of requests and answers under way. */
+size_t conn_memory(const struct conn *c);
 
 /* Looks at all connections for which something was decided since. */
 void conn_flush_touched(struct server *s);
 
-/* The server stops: no more commands are read. */
-void conn_drain_all(struct server *s);
+/* No more commands are read. May free the connection, no other. */
+void conn_drain(struct conn *c);
 
-/* Frees connections that have lingered long enough; called about once a second. */
-void conn_sweep(struct server *s, int64_t now_ms);
-
-/* Frees all, sent or not. */
-void conn_free_all(struct server *s);
+/* Sees to what is due at this time. May free the connection, no other. */
+void conn_check(struct conn *c, int64_t now_ms);
 
 #endif

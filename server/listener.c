@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <event2/event.h>
 #include <event2/listener.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdarg.h>
@@ -15,6 +14,7 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
+#include "address.h"
 #include "log.h"
 
 #define BACKLOG 511
@@ -28,6 +28,7 @@ struct listener {
     struct event *rest; /* ends a rest */
     struct log_limit error_log;
     bool is_tcp;
+    bool reachable; /* from other machines */
     char name[LISTENER_NAME_MAX];
     char unix_path[sizeof(((struct sockaddr_un *)0)->sun_path)];
     dev_t unix_dev;
@@ -81,6 +82,15 @@ static void listener_free(struct listener *l)
     free(l);
 }
 
+static bool is_reachable(int fd)
+{
+    struct sockaddr_storage sa;
+    socklen_t len = sizeof sa;
+
+    return getsockname(fd, (struct sockaddr *)&sa, &len) == 0 &&
+           !address_is_local((const struct sockaddr *)&sa);
+}
+
 /* Takes a bound socket over, whatever happens. */
 static int add(struct listeners *all, struct event_base *base, int fd,
                struct listener *l, char *error)
@@ -91,6 +101,7 @@ static int add(struct listeners *all, struct event_base *base, int fd,
         return fail(error, "more than %d addresses to listen on", LISTENERS_MAX);
     }
     l->all = all;
+    l->reachable = is_reachable(fd);
     l->rest = event_new(base, -1, 0, on_rested, l);
     l->ev = evconnlistener_new(
         base, on_accept, l, LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC, BACKLOG, fd);
@@ -108,21 +119,6 @@ static int add(struct listeners *all, struct event_base *base, int fd,
 
 /* --- TCP --- */
 
-static bool is_loopback(const struct sockaddr *sa)
-{
-    if (sa->sa_family == AF_INET) {
-        const struct sockaddr_in *in = (const struct sockaddr_in *)(const void *)sa;
-
-        return ntohl(in->sin_addr.s_addr) >> 24 == 127;
-    }
-    if (sa->sa_family == AF_INET6) {
-        const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)(const void *)sa;
-
-        return IN6_IS_ADDR_LOOPBACK(&in6->sin6_addr);
-    }
-    return false;
-}
-
 static void name_tcp(int fd, char *name)
 {
     struct sockaddr_storage sa;
@@ -136,9 +132,15 @@ static void name_tcp(int fd, char *name)
              strchr(host, ':') ? "[%.100s]:%.8s" : "%.100s:%.8s", host, port);
 }
 
-static int add_address(struct listeners *all, struct event_base *base,
-                       const struct addrinfo *ai, const char *text, char *error)
+struct adding {
+    struct listeners *all;
+    struct event_base *base;
+};
+
+static int add_address(void *arg, const struct addrinfo *ai, const char *text,
+                       char *error)
 {
+    const struct adding *adding = arg;
     struct listener *l = calloc(1, sizeof *l);
     int one = 1, fd;
 
@@ -158,85 +160,15 @@ static int add_address(struct listeners *all, struct event_base *base,
     }
     l->is_tcp = true;
     name_tcp(fd, l->name);
-    return add(all, base, fd, l, error);
-}
-
-/* Splits "HOST:PORT" or "[HOST]:PORT" in place. */
-static bool split(char *text, char **ret_host, char **ret_port)
-{
-    char *colon = strrchr(text, ':');
-
-    if (colon == NULL || colon == text || colon[1] == '\0')
-        return false;
-    *colon = '\0';
-    *ret_host = text;
-    *ret_port = colon + 1;
-    if (text[0] == '[') {
-        if (colon[-1] != ']')
-            return false;
-        colon[-1] = '\0';
-        *ret_host = text + 1;
-    }
-    return strspn(*ret_port, "0123456789") == strlen(*ret_port) &&
-           atol(*ret_port) <= 65535 && strlen(*ret_port) <= 5;
-}
-
-static int add_host(struct listeners *all, struct event_base *base, const char *text,
-                    bool insecure, char *error, bool *ret_config)
-{
-    struct addrinfo hints = {.ai_flags = AI_PASSIVE | AI_NUMERICSERV,
-                             .ai_socktype = SOCK_STREAM};
-    struct addrinfo *found;
-    char copy[256], *host, *port;
-    int rc;
-
-    *ret_config = true;
-    if (strlen(text) >= sizeof copy || !split(strcpy(copy, text), &host, &port))
-        return fail(
-            error,
-            "listen is '%.100s', but has to be HOST:PORT with a port from 0 to 65535 "
-            "(IPv6: [HOST]:PORT)",
-            text);
-    rc = getaddrinfo(host, port, &hints, &found);
-    if (rc != 0)
-        return fail(error, "listen: '%.100s': %s", text, gai_strerror(rc));
-    rc = 0;
-    for (const struct addrinfo *ai = found; ai != NULL && rc == 0; ai = ai->ai_next) {
-        if (insecure || is_loopback(ai->ai_addr)) {
-            *ret_config = false;
-            rc = add_address(all, base, ai, text, error);
-            continue;
-        }
-        *ret_config = true;
-        rc = fail(
-            error,
-            "listen: %.100s can be reached from other machines, where anybody could "
-            "take "
-            "ids and change sequences. Listen on 127.0.0.1, or give --insecure if the "
-            "network is your own",
-            text);
-    }
-    freeaddrinfo(found);
-    return rc;
+    return add(adding->all, adding->base, fd, l, error);
 }
 
 int listeners_add_tcp(struct listeners *l, struct event_base *base,
-                      const char *addresses, bool insecure, char *error,
-                      bool *ret_config)
+                      const char *addresses, bool open, char *error, bool *ret_config)
 {
-    char *copy = strdup(addresses), *rest = copy, *one;
-    int rc = 0;
+    struct adding adding = {.all = l, .base = base};
 
-    *ret_config = false;
-    if (copy == NULL)
-        return fail(error, "out of memory");
-    while (rc == 0 && (one = strsep(&rest, ",")) != NULL) {
-        one += strspn(one, " ");
-        if (*one != '\0')
-            rc = add_host(l, base, one, insecure, error, ret_config);
-    }
-    free(copy);
-    return rc;
+    return address_each(addresses, open, add_address, &adding, error, ret_config);
 }
 
 /* --- Unix --- */
@@ -267,7 +199,7 @@ static bool clear_path(const struct sockaddr_un *sa, char *error)
 }
 
 int listeners_add_unix(struct listeners *all, struct event_base *base, const char *path,
-                       char *error, bool *ret_config)
+                       mode_t mode, char *error, bool *ret_config)
 {
     struct sockaddr_un sa = {.sun_family = AF_UNIX};
     struct listener *l;
@@ -286,8 +218,11 @@ int listeners_add_unix(struct listeners *all, struct event_base *base, const cha
     if (l == NULL)
         return fail(error, "out of memory");
     fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (fd < 0 || bind(fd, (const struct sockaddr *)&sa, sizeof sa) != 0 ||
-        lstat(path, &st) != 0) {
+    /* The mode before the name, so that nobody gets in between; then what the umask
+     * took from it. */
+    if (fd < 0 || fchmod(fd, mode) != 0 ||
+        bind(fd, (const struct sockaddr *)&sa, sizeof sa) != 0 ||
+        chmod(path, mode) != 0 || lstat(path, &st) != 0) {
         fail(error, "can't listen on unix socket %s: %s", path, strerror(errno));
         if (fd >= 0)
             close(fd);
@@ -301,6 +236,42 @@ int listeners_add_unix(struct listeners *all, struct event_base *base, const cha
     return add(all, base, fd, l, error);
 }
 
+/* --- from the service manager --- */
+
+int listeners_add_inherited(struct listeners *all, struct event_base *base, int fd,
+                            bool open, char *error, bool *ret_config)
+{
+    union {
+        struct sockaddr any;
+        struct sockaddr_un un;
+        struct sockaddr_storage room;
+    } sa = {0};
+    socklen_t len = sizeof sa, type_len = sizeof(int);
+    struct listener *l;
+    int type = 0;
+
+    *ret_config = true;
+    if (getsockname(fd, &sa.any, &len) != 0 ||
+        getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &type_len) != 0 ||
+        type != SOCK_STREAM)
+        return fail(error, "descriptor %d of LISTEN_FDS is no stream socket", fd);
+    l = calloc(1, sizeof *l);
+    if (l == NULL)
+        return fail(error, "out of memory");
+    l->is_tcp = sa.any.sa_family != AF_UNIX;
+    if (l->is_tcp)
+        name_tcp(fd, l->name);
+    else
+        snprintf(l->name, sizeof l->name, "unix:%s", sa.un.sun_path);
+    if (address_check_reach(&sa.any, l->name, open, error) != 0) {
+        free(l);
+        return -1;
+    }
+    *ret_config = false;
+    evutil_make_socket_nonblocking(fd);
+    return add(all, base, fd, l, error);
+}
+
 const char *listener_name(const struct listener *l)
 {
     return l->name;
@@ -309,6 +280,15 @@ const char *listener_name(const struct listener *l)
 bool listener_is_tcp(const struct listener *l)
 {
     return l->is_tcp;
+}
+
+bool listeners_reachable(const struct listeners *all)
+{
+    for (size_t i = 0; i < all->n; i++) {
+        if (all->list[i]->reachable)
+            return true;
+    }
+    return false;
 }
 
 void listeners_close(struct listeners *all)

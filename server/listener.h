@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 #define LISTENERS_MAX      16
 #define LISTENER_NAME_MAX  160
@@ -22,22 +23,29 @@ struct listeners {
     void *arg;
 };
 
-/* Listens on every address of "HOST:PORT,[HOST6]:PORT"; port 0 picks a free one. An
- * address beyond this machine is refused unless insecure is set. 0, or -1 and what is
- * wrong in error (LISTENER_ERROR_MAX bytes); *ret_config tells whether it is a matter
- * of configuration. */
+/* All of these: 0, or -1 and what is wrong in error (LISTENER_ERROR_MAX bytes);
+ * *ret_config tells whether it is a matter of configuration. An address beyond this
+ * machine is refused unless open is set. */
+
+/* Listens on every address of "HOST:PORT,[HOST6]:PORT"; port 0 picks a free one. */
 int listeners_add_tcp(struct listeners *l, struct event_base *base,
-                      const char *addresses, bool insecure, char *error,
-                      bool *ret_config);
+                      const char *addresses, bool open, char *error, bool *ret_config);
 
 /* Listens on a Unix socket. What a crash left behind is replaced; a socket somebody
  * listens on is never taken, and what is not a socket never touched. */
 int listeners_add_unix(struct listeners *l, struct event_base *base, const char *path,
-                       char *error, bool *ret_config);
+                       mode_t mode, char *error, bool *ret_config);
+
+/* Takes a socket that a service manager has bound; its name stays when it is closed. */
+int listeners_add_inherited(struct listeners *l, struct event_base *base, int fd,
+                            bool open, char *error, bool *ret_config);
 
 /* "127.0.0.1:4456", "[::1]:4456", "unix:/path"; the port is the real one. */
 const char *listener_name(const struct listener *l);
 bool listener_is_tcp(const struct listener *l);
+
+/* Whether other machines can reach one of them. */
+bool listeners_reachable(const struct listeners *all);
 
 /* Closes all; sockets' files that are still ours are removed. */
 void listeners_close(struct listeners *l);

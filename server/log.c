@@ -6,7 +6,9 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 #include "clock.h"
@@ -15,14 +17,19 @@
 #define TEXT_MAX_BYTES (LINE_MAX_BYTES / 2)
 #define LIMIT_MS       1000
 
-static const char *const words[] = {"error", "warning", "info", "debug"};
-static enum log_level threshold = LOG_INFO;
+static const struct {
+    const char *word;
+    int priority; /* syslog(3) */
+} levels[] = {{"error", 3}, {"warning", 4}, {"info", 6}, {"debug", 7}};
+
+static atomic_int threshold = LOG_INFO;
+static atomic_bool json;
 static atomic_ullong dropped; /* lines since the last that could be written */
 
 bool log_level_parse(const char *word, enum log_level *ret)
 {
-    for (unsigned i = 0; i < sizeof words / sizeof words[0]; i++) {
-        if (strcmp(word, words[i]) == 0) {
+    for (unsigned i = 0; i < sizeof levels / sizeof levels[0]; i++) {
+        if (strcmp(word, levels[i].word) == 0) {
             *ret = (enum log_level)i;
             return true;
         }
@@ -32,34 +39,85 @@ bool log_level_parse(const char *word, enum log_level *ret)
 
 void log_set_level(enum log_level level)
 {
-    threshold = level;
+    threshold = (int)level;
 }
 
-static size_t put_prefix(char *line, enum log_level level)
+void log_set_json(bool on)
+{
+    json = on;
+}
+
+/* Whether standard error is the journal, which keeps the time and the level itself:
+ * then this variable names its device and inode (systemd.exec(5)). */
+static bool is_journal(void)
+{
+    const char *stream = getenv("JOURNAL_STREAM");
+    unsigned long long dev, ino;
+    struct stat st;
+
+    return stream != NULL && sscanf(stream, "%llu:%llu", &dev, &ino) == 2 &&
+           fstat(STDERR_FILENO, &st) == 0 && st.st_dev == dev && st.st_ino == ino;
+}
+
+static size_t put_time(char *line, size_t len)
 {
     int64_t now = clock_wall_ms();
     time_t seconds = (time_t)(now / 1000);
     struct tm tm;
-    size_t len;
 
     gmtime_r(&seconds, &tm);
-    len = strftime(line, LINE_MAX_BYTES, "%Y-%m-%dT%H:%M:%S", &tm);
-    len += (size_t)snprintf(line + len, LINE_MAX_BYTES - len, ".%03dZ %s ",
-                            (int)(now % 1000), words[level]);
-    return len;
+    len += strftime(line + len, LINE_MAX_BYTES - len, "%Y-%m-%dT%H:%M:%S", &tm);
+    return len + (size_t)snprintf(line + len, LINE_MAX_BYTES - len, ".%03dZ",
+                                  (int)(now % 1000));
 }
 
-static size_t put_escaped(char *line, size_t len, const char *text)
+static size_t __attribute__((format(printf, 3, 4)))
+put_word(char *line, size_t len, const char *fmt, ...)
 {
-    for (; *text != '\0' && len < LINE_MAX_BYTES - 8; text++) {
+    va_list ap;
+    int n;
+
+    va_start(ap, fmt);
+    n = vsnprintf(line + len, LINE_MAX_BYTES - len, fmt, ap);
+    va_end(ap);
+    return n > 0 ? len + (size_t)n : len;
+}
+
+/* What is no printable ASCII is escaped in the way of C or of JSON. */
+static size_t put_escaped(char *line, size_t len, const char *text, bool as_json)
+{
+    for (; *text != '\0' && len < LINE_MAX_BYTES - 16; text++) {
         unsigned char c = (unsigned char)*text;
 
-        if (c < ' ' || c == 0x7f)
-            len += (size_t)snprintf(line + len, LINE_MAX_BYTES - len, "\\x%02x", c);
+        if (as_json && (c == '"' || c == '\\'))
+            line[len++] = '\\';
+        if (c < ' ' || c >= 0x7f)
+            len = put_word(line, len, as_json ? "\\u%04x" : "\\x%02x", c);
         else
             line[len++] = (char)c;
     }
     return len;
+}
+
+static size_t put_event(char *line, enum log_level level, const char *text)
+{
+    size_t len = 0;
+
+    if (json) {
+        len = put_word(line, len, "{\"time\":\"");
+        len = put_time(line, len);
+        len =
+            put_word(line, len, "\",\"level\":\"%s\",\"text\":\"", levels[level].word);
+        len = put_escaped(line, len, text, true);
+        return put_word(line, len, "\"}");
+    }
+    if (is_journal()) {
+        len = put_word(line, len, "<%d>", levels[level].priority);
+    } else {
+        len = put_time(line, len);
+        len = put_word(line, len, " %s ", levels[level].word);
+    }
+    return put_escaped(line, len, text, false);
 }
 
 static bool takes_more(void)
@@ -77,7 +135,7 @@ static bool put_line(enum log_level level, const char *text)
 
     if (!takes_more())
         return false;
-    len = put_escaped(line, put_prefix(line, level), text);
+    len = put_event(line, level, text);
     line[len++] = '\n';
     return write(STDERR_FILENO, line, len) == (ssize_t)len;
 }
@@ -102,7 +160,7 @@ void log_line(enum log_level level, const char *fmt, ...)
     char text[TEXT_MAX_BYTES];
     va_list ap;
 
-    if (level > threshold)
+    if ((int)level > threshold)
         return;
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
@@ -117,7 +175,7 @@ void log_limited(struct log_limit *limit, enum log_level level, const char *fmt,
     va_list ap;
     int len;
 
-    if (level > threshold)
+    if ((int)level > threshold)
         return;
     if (now_ms < limit->until_ms) {
         limit->left_out++;

@@ -1,10 +1,10 @@
 /* log.h - the log: one line per event on standard error. Thread-safe.
  *
- * A line is "time level text"; what is not printable in the text is escaped, so that
- * nothing a peer sends can make a second line or move a terminal's cursor. The log
- * never waits: where standard error takes no more (a pipe nobody reads, a stopped
- * terminal), lines are dropped, and the next one that goes out is preceded by their
- * number. */
+ * A line is "time level text", where standard error is the journal "<priority>text", or
+ * an object of JSON. What is not printable in the text is escaped, so that nothing a
+ * peer sends can make a second line or move a terminal's cursor. The log never waits:
+ * where standard error takes no more (a pipe nobody reads, a stopped terminal), lines
+ * are dropped, and the next one that goes out is preceded by their number. */
 #ifndef HILO_LOG_H
 #define HILO_LOG_H
 
@@ -23,8 +23,11 @@ enum log_level {
 /* False where the word is none of LOG_LEVELS. */
 bool log_level_parse(const char *word, enum log_level *ret);
 
-/* Lines above this level are not written. Before the first thread starts. */
+/* Lines above this level are not written. Any time. */
 void log_set_level(enum log_level level);
+
+/* Objects of JSON, one a line, rather than text. Any time. */
+void log_set_json(bool on);
 
 void log_line(enum log_level level, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));

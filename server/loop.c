@@ -7,12 +7,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "clients.h"
 #include "clock.h"
 #include "conn.h"
 #include "listener.h"
 #include "log.h"
 #include "server.h"
+#include "settings.h"
 #include "store_thread.h"
+#include "systemd.h"
 
 #define STOP_MS      4000 /* for answering what waits */
 #define GIVE_BACK_MS 500  /* and then for giving back what is unused */
@@ -23,7 +26,7 @@ struct loop {
     struct listeners listeners;
     struct event_base *base;
     struct store_thread *thread;
-    struct event *store_event, *sweep_event, *term_event, *int_event;
+    struct event *store_event, *sweep_event, *term_event, *int_event, *hangup_event;
     int stop_signals;
     int64_t stop_by_ms;
 };
@@ -43,14 +46,24 @@ static void on_sweep(evutil_socket_t fd, short what, void *arg)
     struct loop *l = arg;
 
     (void)fd, (void)what;
-    conn_sweep(&l->server, clock_steady_ms());
+    clients_sweep(&l->server, clock_steady_ms());
 }
 
 static void on_accepted(void *arg, int fd, bool is_tcp)
 {
     struct loop *l = arg;
 
-    conn_accept(&l->server, fd, is_tcp);
+    clients_accept(&l->server, fd, is_tcp);
+}
+
+static void on_hangup(evutil_socket_t signal, short what, void *arg)
+{
+    struct loop *l = arg;
+
+    (void)signal, (void)what;
+    systemd_notify_reloading();
+    settings_reload(&l->server);
+    systemd_notify("READY=1");
 }
 
 static void on_stop_signal(evutil_socket_t signal, short what, void *arg)
@@ -62,10 +75,11 @@ static void on_stop_signal(evutil_socket_t signal, short what, void *arg)
     if (l->stop_signals > 1)
         return;
     log_line(LOG_INFO, "signal %d: answering what waits, then stopping", (int)signal);
+    systemd_notify("STOPPING=1");
     l->server.stopping = true;
     l->stop_by_ms = clock_steady_ms() + STOP_MS;
     listeners_close(&l->listeners);
-    conn_drain_all(&l->server);
+    clients_drain(&l->server);
 }
 
 /* --- turns --- */
@@ -76,6 +90,7 @@ static void end_turn(struct server *s)
 {
     batcher_post(&s->batcher, clock_steady_ms());
     conn_flush_touched(s);
+    clients_limit(s);
     batcher_post(&s->batcher, clock_steady_ms());
 }
 
@@ -116,31 +131,43 @@ static bool add_events(struct loop *l)
     l->sweep_event = event_new(l->base, -1, EV_PERSIST, on_sweep, l);
     l->term_event = evsignal_new(l->base, SIGTERM, on_stop_signal, l);
     l->int_event = evsignal_new(l->base, SIGINT, on_stop_signal, l);
+    l->hangup_event = evsignal_new(l->base, SIGHUP, on_hangup, l);
     return add_event(l->store_event, NULL) && add_event(l->sweep_event, &sweep) &&
-           add_event(l->term_event, NULL) && add_event(l->int_event, NULL);
+           add_event(l->term_event, NULL) && add_event(l->int_event, NULL) &&
+           add_event(l->hangup_event, NULL);
+}
+
+/* On sockets a service manager has handed over, or on those of the options. */
+static int add_listeners(struct loop *l, const struct options *o, char *error,
+                         bool *ret_config)
+{
+    struct listeners *all = &l->listeners;
+    bool open = o->insecure || l->server.passwords.n > 0;
+    int inherited = systemd_listen_fds(), rc = 0;
+
+    for (int i = 0; i < inherited && rc == 0; i++)
+        rc = listeners_add_inherited(all, l->base, SYSTEMD_FIRST_FD + i, open, error,
+                                     ret_config);
+    if (inherited > 0 || rc != 0)
+        return rc;
+    rc = listeners_add_tcp(all, l->base, o->listen, open, error, ret_config);
+    if (rc == 0 && o->unix_path[0] != '\0')
+        rc = listeners_add_unix(all, l->base, o->unix_path, (mode_t)o->unix_mode, error,
+                                ret_config);
+    return rc;
 }
 
 static enum loop_end start_listening(struct loop *l, const struct options *o)
 {
-    char error[LISTENER_ERROR_MAX] = "";
-    bool config = false;
-    int rc;
+    char error[LISTENER_ERROR_MAX];
+    bool config;
 
     l->listeners.accepted_fn = on_accepted;
     l->listeners.arg = l;
-    rc = listeners_add_tcp(&l->listeners, l->base, o->listen, o->insecure, error,
-                           &config);
-    if (rc == 0 && o->unix_path[0] != '\0')
-        rc = listeners_add_unix(&l->listeners, l->base, o->unix_path, error, &config);
-    if (rc == 0 && l->listeners.n == 0) {
-        config = true;
-        snprintf(error, sizeof error,
-                 "there is no address to listen on: give --listen or "
-                 "--unix");
-        rc = -1;
-    }
-    if (rc == 0)
+    if (add_listeners(l, o, error, &config) == 0) {
+        l->server.reachable = listeners_reachable(&l->listeners);
         return LOOP_STOPPED;
+    }
     log_line(LOG_ERROR, "%s", error);
     return config ? LOOP_CONFIG : LOOP_FAILED;
 }
@@ -155,6 +182,7 @@ static void say_ready(const struct loop *l)
     }
     printf("\n");
     fflush(stdout);
+    systemd_notify("READY=1");
 }
 
 static struct event_base *new_base(void)
@@ -170,7 +198,8 @@ static struct event_base *new_base(void)
     return base;
 }
 
-static enum loop_end start(struct loop *l, const struct options *o,
+static enum loop_end start(struct loop *l, struct options *o,
+                           const struct passwords *passwords,
                            const struct store_engine *engine, struct store *store,
                            const struct store_identity *identity)
 {
@@ -185,6 +214,8 @@ static enum loop_end start(struct loop *l, const struct options *o,
         log_line(LOG_ERROR, "%s", error.text);
         return LOOP_FAILED;
     }
+    l->server.passwords = *passwords;
+    settings_apply(&l->server);
     l->thread = store_thread_start(engine, store);
     if (l->thread == NULL) {
         log_line(LOG_ERROR, "can't start the store thread: %s", strerror(errno));
@@ -223,12 +254,13 @@ static bool stop_store(struct loop *l, const struct store_engine *engine)
 
 static void free_all(struct loop *l)
 {
-    conn_free_all(&l->server);
+    clients_free(&l->server);
     server_free(&l->server);
     free_event(l->store_event);
     free_event(l->sweep_event);
     free_event(l->term_event);
     free_event(l->int_event);
+    free_event(l->hangup_event);
     if (l->base != NULL)
         event_base_free(l->base);
 }
@@ -241,14 +273,16 @@ static void block_signals(void)
     sigemptyset(&set);
     sigaddset(&set, SIGTERM);
     sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGHUP);
     sigprocmask(SIG_BLOCK, &set, NULL);
 }
 
-enum loop_end loop_run(const struct options *o, const struct store_engine *engine,
-                       struct store *store, const struct store_identity *identity)
+enum loop_end loop_run(struct options *o, const struct passwords *passwords,
+                       const struct store_engine *engine, struct store *store,
+                       const struct store_identity *identity)
 {
     struct loop l = {0};
-    enum loop_end end = start(&l, o, engine, store, identity);
+    enum loop_end end = start(&l, o, passwords, engine, store, identity);
 
     if (end == LOOP_STOPPED) {
         say_ready(&l);

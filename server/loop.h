@@ -3,6 +3,7 @@
 #define HILO_LOOP_H
 
 #include "options.h"
+#include "password.h"
 #include "store.h"
 
 enum loop_end {
@@ -15,7 +16,8 @@ enum loop_end {
 /* Listens, says "ready resp=HOST:PORT" on standard output, serves until SIGTERM or
  * SIGINT, answers what waits, gives unused ids back: within 5 s, however long the disk
  * takes. A second signal ends it at once. */
-enum loop_end loop_run(const struct options *o, const struct store_engine *engine,
-                       struct store *store, const struct store_identity *identity);
+enum loop_end loop_run(struct options *o, const struct passwords *passwords,
+                       const struct store_engine *engine, struct store *store,
+                       const struct store_identity *identity);
 
 #endif

@@ -6,6 +6,7 @@
 #include "log.h"
 #include "loop.h"
 #include "options.h"
+#include "settings.h"
 #include "store.h"
 #include "version.h"
 
@@ -17,7 +18,7 @@ static void ignore_signals(void)
 {
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN); /* a full quota is an error of the write */
-    signal(SIGHUP, SIG_IGN);
+    signal(SIGHUP, SIG_IGN);  /* until there is something to reload into */
 }
 
 /* All that was acknowledged is on disk: leaving without another step is in order. */
@@ -43,7 +44,7 @@ static void leave_on_signals(void)
     alarm(CLOSE_S);
 }
 
-static int run(const struct options *o)
+static int run(struct options *o, const struct passwords *passwords)
 {
     const struct store_engine *engine = store_engine_find(o->engine);
     struct store_config config = {
@@ -68,7 +69,7 @@ static int run(const struct options *o)
                  "granted again "
                  "after a restart. For tests and benchmarks only",
                  engine->name);
-    end = loop_run(o, engine, store, &id);
+    end = loop_run(o, passwords, engine, store, &id);
     if (end == LOOP_ABANDONED)
         _exit(0); /* no clean-up can wait for that thread */
     if (end == LOOP_STOPPED)
@@ -78,20 +79,36 @@ static int run(const struct options *o)
     return end == LOOP_STOPPED ? 0 : end == LOOP_CONFIG ? EXIT_CONFIG : 1;
 }
 
+/* Runs with options that are each in order, or only says whether it could. */
+static int check_and_run(struct options *o, bool only_check)
+{
+    char error[SETTINGS_ERROR_MAX];
+    struct passwords passwords;
+
+    settings_apply_log(o);
+    if (!settings_check(o, &passwords, error)) {
+        fprintf(stderr, "hilod: %s\n", error);
+        return EXIT_CONFIG;
+    }
+    if (only_check) {
+        printf("hilod: the configuration is good\n");
+        return 0;
+    }
+    ignore_signals();
+    return run(o, &passwords);
+}
+
 int main(int argc, char **argv)
 {
     struct options o;
     char error[OPTIONS_ERROR_MAX];
-    enum log_level level;
     enum options_result result = options_read(argc, argv, &o, error);
     int rc = 0;
 
     switch (result) {
     case OPTIONS_RUN:
-        if (log_level_parse(o.log_level, &level))
-            log_set_level(level);
-        ignore_signals();
-        rc = run(&o);
+    case OPTIONS_CHECK:
+        rc = check_and_run(&o, result == OPTIONS_CHECK);
         break;
     case OPTIONS_DONE:
         break;

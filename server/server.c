@@ -143,17 +143,9 @@ static int load(struct server *s, struct store *store, struct store_error *ret_e
     return -1;
 }
 
-static bool choose_auto_create(const struct server *s)
-{
-    if (strcmp(s->options->auto_create, "auto") == 0)
-        return s->identity.lane.lanes == 1;
-    return strcmp(s->options->auto_create, "yes") == 0;
-}
-
-int server_init(struct server *s, const struct options *o,
-                const struct store_engine *engine, struct store *store,
-                const struct store_identity *identity, struct event_base *base,
-                struct store_error *ret_error)
+int server_init(struct server *s, struct options *o, const struct store_engine *engine,
+                struct store *store, const struct store_identity *identity,
+                struct event_base *base, struct store_error *ret_error)
 {
     *s = (struct server){.options = o,
                          .engine = engine,
@@ -162,8 +154,6 @@ int server_init(struct server *s, const struct options *o,
                          .next_conn_id = 1,
                          .out_cap = SERVER_OUT_SIZE};
     s->started_ms = clock_steady_ms();
-    s->auto_create = choose_auto_create(s);
-    s->int_cap = lane_first_above(identity->lane, o->int_reply_max);
     snprintf(s->boot_id, sizeof s->boot_id, "%" PRIu64 "-%016" PRIx64, identity->starts,
              random_u64());
     s->in = malloc(SERVER_READ_MAX);

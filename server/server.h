@@ -9,6 +9,7 @@
 #include "catalog.h"
 #include "log.h"
 #include "options.h"
+#include "password.h"
 #include "resp.h"
 #include "store.h"
 
@@ -24,7 +25,7 @@ struct event_base;
 struct conn;
 
 struct server {
-    const struct options *options;
+    struct options *options;
     const struct store_engine *engine;
     struct event_base *base;
     struct store_identity identity;
@@ -34,26 +35,30 @@ struct server {
     bool auto_create;
     uint64_t int_cap;   /* positions below this one fit an integer reply */
     bool stopping;      /* no new commands */
+    bool reachable;     /* from other machines */
     int64_t started_ms; /* steady */
 
     /* Connections. */
     struct conn *conns; /* all of them */
     struct conn
         *touched; /* those with something decided since they were last looked at */
-    uint64_t n_conns, accepted, next_conn_id;
+    uint64_t n_conns, client_cap, next_conn_id;
+    uint64_t client_bytes; /* requests and answers under way */
+    uint64_t accepted, turned_away, dropped, auth_failures;
     uint64_t commands, protocol_errors;
-    struct log_limit fault_log;
+    struct log_limit fault_log, drop_log, cap_log, auth_log;
+    struct passwords passwords;
     char *in;  /* what was read last, of one connection at a time */
     char *out; /* replies on their way, of one connection at a time */
     size_t out_cap;
 };
 
-/* Loads all sequences. The store thread is started afterwards (batcher.thread). 0, or
- * -1 and *ret_error; server_free is due either way, after all connections. */
-int server_init(struct server *s, const struct options *o,
-                const struct store_engine *engine, struct store *store,
-                const struct store_identity *identity, struct event_base *base,
-                struct store_error *ret_error);
+/* Loads all sequences. Settings are applied (settings_apply) and the passwords set by
+ * the caller. The store thread is started afterwards (batcher.thread). 0, or -1 and
+ * *ret_error; server_free is due either way, after all connections. */
+int server_init(struct server *s, struct options *o, const struct store_engine *engine,
+                struct store *store, const struct store_identity *identity,
+                struct event_base *base, struct store_error *ret_error);
 void server_free(struct server *s);
 
 /* Whether the server can grant. */

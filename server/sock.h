@@ -23,4 +23,9 @@ struct sock {
 
 extern const struct sock_ops sock_plain;
 
+#define SOCK_PEER_MAX 72
+
+/* Who is at the other end, for logs: "192.0.2.1:5000", "[2001:db8::1]:5000", "unix". */
+void sock_peer(const struct sock *s, char *ret);
+
 #endif

@@ -46,7 +46,7 @@ class Protocol(Documents):
         c = self.client(self.hilod())
         for name in c.call("COMMAND", "LIST"):
             self.described(text, r"\b%s\b" % name.decode().upper())
-        for field in ("store", "hilo"):
+        for field in ("clients", "store", "hilo"):
             for name in c.info(field):
                 if name not in ("version", "auto_create"):
                     self.described(text, "`%s`" % name)
@@ -63,7 +63,7 @@ class Protocol(Documents):
                 if name.endswith(".c") and name != "error.c":
                     used |= set(re.findall(r"HILO_E([A-Z]+)", read(path + "/" + name)))
         for word in used & set(words):
-            self.described(read("PROTOCOL.md"), r"\| `%s` \|" % word)
+            self.described(read("PROTOCOL.md"), r"(?m)^\|[^|]*`%s`[^|]*\|" % word)
 
 
 class Examples(harness.Case):
@@ -91,15 +91,66 @@ class Examples(harness.Case):
         self.disjoint(ids)
 
 
-class Readme(Documents):
-    def test_every_option_is_described(self):
-        text = read("README.md")
-        out = subprocess.run([harness.HILOD, "--help"], stdout=subprocess.PIPE)
-        flags = re.findall(r"^  (--[a-z-]+)", out.stdout.decode(), re.M)
-        self.assertGreater(len(flags), 10)
-        for flag in flags:
-            self.described(text, "`" + flag)
+class Options(Documents):
+    """One table makes all of these; none may lack an option, or be old."""
 
+    def said(self, *args):
+        return subprocess.run([harness.HILOD, *args], stdout=subprocess.PIPE,
+                              check=True).stdout.decode()
+
+    def names(self):
+        flags = re.findall(r"^  --([a-z-]+)", self.said("--help"), re.M)
+        apart = {"check-config", "print-config", "version", "help"}
+        self.assertTrue(apart <= set(flags))
+        return [f.replace("-", "_") for f in flags if f not in apart]
+
+    def test_the_sample_configuration_is_what_the_table_says(self):
+        sample = read("configs/hilod.conf")
+        self.assertEqual(sample, self.said(
+            "--data", "/var/lib/hilo", "--unix", "/run/hilo/hilod.sock", "--auto-create",
+            "no", "--print-config"), "run: make docs")
+        self.assertEqual(re.findall(r"^#?(\w+) = ", sample, re.M), self.names())
+        path = os.path.join(harness.ROOT, "configs", "hilod.conf")
+        self.assertIn("good", self.said("-c", path, "--check-config"))
+        whole = os.path.join(self.tmp(), "all.conf")
+        with open(whole, "w") as f:
+            f.write(re.sub(r"(?m)^#(\w+ = )", r"\1", sample))
+        self.assertEqual(self.said("-c", whole, "--print-config"), sample)
+
+    def test_the_manual_page_is_what_the_table_says(self):
+        made = subprocess.run(["build/manual"], cwd=harness.ROOT, stdout=subprocess.PIPE,
+                              check=True).stdout.decode()
+        page = read("server/hilod.8")
+        self.assertIn('.\\" begin options\n' + made + '.\\" end options\n', page,
+                      "run: make docs")
+        for name in self.names():
+            self.assertIn(".It Fl -" + name.replace("_", "-"), page)
+        lint = subprocess.run(["mandoc", "-T", "lint", "-W", "warning",
+                               os.path.join(harness.ROOT, "server", "hilod.8")],
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        self.assertEqual((lint.returncode, lint.stdout), (0, b""))
+
+    def test_config_get_knows_every_option(self):
+        flat = self.client(self.hilod()).call("CONFIG", "GET", "*")
+        self.assertEqual([n.decode() for n in flat[::2]][2:], self.names())
+
+    def test_every_option_of_the_readme_exists(self):
+        names = self.names()
+        for flag in re.findall(r"`--([a-z-]+)", read("README.md")):
+            if flag not in ("check-config", "print-config"):
+                self.assertIn(flag.replace("-", "_"), names)
+
+    def test_the_unit_is_tight(self):
+        unit = os.path.join(harness.ROOT, "configs", "hilod.service")
+        done = subprocess.run(["systemd-analyze", "security", "--offline=yes", "--no-pager",
+                               unit], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        said = done.stdout.decode()
+        level = re.search(r"exposure level for \S+: ([\d.]+)", said)
+        self.assertTrue(level, said)
+        self.assertLess(float(level.group(1)), 2)
+
+
+class Readme(Documents):
     def test_files_named_in_the_documents_exist(self):
         for doc in ("README.md", "ARCHITECTURE.md", "PROTOCOL.md"):
             for name in re.findall(r"`((?:common|server|tests|configs|bench|client)/[\w./*-]+)`",

@@ -33,7 +33,7 @@ only_in() {
     done
 }
 only_in '^ *# *include *<sqlite3\.h>' server/store_sqlite.c '<sqlite3.h>'
-only_in '^ *# *include *<confuse\.h>' server/options.c '<confuse.h>'
+only_in '^ *# *include *<confuse\.h>' server/options_file.c '<confuse.h>'
 only_in '^ *# *include *<hiredis/' server/store_redis.c '<hiredis/...>'
 only_in '^ *# *include *<curl/' server/store_etcd.c '<curl/...>'
 
@@ -58,7 +58,7 @@ done
 for o in "$obj"/server/*.o; do
     for symbol in $(nm --defined-only "$o" | awk '$2 ~ /^[BbDdCGgSs]$/ { print $3 }'); do
         case "$(basename "$o")/$symbol" in
-        log.o/threshold | log.o/dropped) ;;
+        log.o/threshold | log.o/json | log.o/dropped) ;;
         # Tables of pointers are constant, but live where the loader can relocate them.
         *) readelf -sW "$o" | grep -w "$symbol" | grep -q OBJECT &&
                ! nm -f sysv "$o" | grep -w "$symbol" | grep -q '\.data\.rel\.ro' &&
