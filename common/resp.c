@@ -27,6 +27,9 @@ const char *resp_fault_text(enum resp_fault fault)
     case RESP_FAULT_QUOTES:
         return "Protocol error: unbalanced quotes in request (escapes are not "
                "supported)";
+    case RESP_FAULT_BYTES:
+        return "Protocol error: control bytes in an inline request (there is no TLS "
+               "here)";
     case RESP_FAULT_HTTP:
         return "Protocol error: this is not a web server";
     }
@@ -126,6 +129,20 @@ static bool has_prefix(const char *line, size_t len, const char *prefix)
     return len >= n && memcmp(line, prefix, n) == 0;
 }
 
+static bool is_control(char c)
+{
+    return ((unsigned char)c < ' ' && c != '\t') || c == 0x7f;
+}
+
+static bool has_control(const char *line, const char *end)
+{
+    for (; line < end; line++) {
+        if (is_control(*line))
+            return true;
+    }
+    return false;
+}
+
 /* "GET / HTTP/1.1", and what else a browser can be made to send first. The version
  * stands at the end of the line whatever the method is; a header can come first on a
  * stream that was cut. */
@@ -165,6 +182,9 @@ static enum resp_status parse_inline(struct cursor *c, struct resp_request *ret,
     const char *newline = memchr(c->at, '\n', window);
     struct cursor line = {.at = c->at, .end = newline};
 
+    *ret_fault = RESP_FAULT_BYTES;
+    if (is_control(*c->at) && *c->at != '\r' && *c->at != '\n')
+        return RESP_BAD; /* a record of TLS may have no line end for long */
     if (newline == NULL) {
         *ret_fault = RESP_FAULT_LONGLINE;
         return have < RESP_MAX_INLINE ? RESP_MORE : RESP_BAD;
@@ -175,6 +195,8 @@ static enum resp_status parse_inline(struct cursor *c, struct resp_request *ret,
         *ret_fault = RESP_FAULT_HTTP;
         return RESP_BAD;
     }
+    if (has_control(line.at, line.end))
+        return RESP_BAD;
     ret->argc = 0;
     for (;;) {
         while (line.at < line.end && is_blank(*line.at))

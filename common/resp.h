@@ -49,6 +49,7 @@ enum resp_fault {
     RESP_FAULT_LONGLINE, /* an inline command over its limit */
     RESP_FAULT_WORDS,    /* an inline command of too many words */
     RESP_FAULT_QUOTES,   /* an inline command with quotes that don't end, or escapes */
+    RESP_FAULT_BYTES,    /* an inline command that is no text */
     RESP_FAULT_HTTP,     /* a web client at the wrong door: close without an answer */
 };
 

@@ -166,14 +166,15 @@ class Hilod:
     """A server of its own; stopped, and checked for sanitizer reports, by stop()."""
 
     def __init__(self, *args, data=None, wrap=(), listen="127.0.0.1:0", env=None,
-                 stderr=None):
+                 stderr=None, preexec_fn=None, pass_fds=()):
         self.own_data = data is None
         self.data = data or tempfile.mkdtemp(prefix="hilo-test-")
         self.log = tempfile.TemporaryFile("a+b")
         cmd = [*wrap, HILOD, "--data", self.data, "--listen", listen, *args]
         self.proc = subprocess.Popen(
             cmd, stdout=subprocess.PIPE, stderr=stderr or self.log,
-            stdin=subprocess.DEVNULL, env={**os.environ, **(env or {})})
+            stdin=subprocess.DEVNULL, env={**os.environ, **(env or {})},
+            preexec_fn=preexec_fn, pass_fds=pass_fds)
         self.ready = self._read_ready()
         match = re.search(r"resp=(\S+):(\d+)", self.ready)
         self.port = int(match.group(2)) if match else None

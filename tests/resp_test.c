@@ -115,6 +115,10 @@ static void test_bad_frames(void **state)
     assert_bad("INCR 'x\r\n", RESP_FAULT_QUOTES);
     assert_bad("INCR \"a\\n\"\r\n", RESP_FAULT_QUOTES);
     assert_bad("INCR 'a'b\r\n", RESP_FAULT_QUOTES);
+    assert_bad("\x16\x03\x01", RESP_FAULT_BYTES);
+    assert_bad("INCR a\x01\r\n", RESP_FAULT_BYTES);
+    assert_bad("INCR a\x7f\n", RESP_FAULT_BYTES);
+    assert_bad("INCR a\rb\n", RESP_FAULT_BYTES);
     assert_bad("GET / HTTP/1.1\r\n", RESP_FAULT_HTTP);
     assert_bad("OPTIONS / HTTP/1.0\n", RESP_FAULT_HTTP);
     assert_bad("POST /\r\n", RESP_FAULT_HTTP);

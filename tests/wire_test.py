@@ -1,5 +1,6 @@
 """wire_test.py - the commands of the protocol against the real binary."""
 
+import os
 import socket
 import time
 
@@ -491,6 +492,20 @@ class Streams(harness.Case):
             c.send(head + b"\r\nINCR zz\r\n")
             self.assertTrue(c.at_end())
         self.assertIsNone(self.client(self.server).call("GET", "zz"))
+        self.assertRegex(self.server.errors(), r"from 127\.0\.0\.1:\d+: .*not a web server; closed")
+
+    def test_the_hello_of_tls_is_answered_in_words(self):
+        c = self.client(self.server)
+        c.send(b"\x16\x03\x01\x00\xf1\x01\x00\x00\xed\x03\x03" + bytes(range(256)))
+        self.assertIn("Protocol error", str(c.reply()))
+        self.assertTrue(c.at_end())
+
+    def test_a_name_of_a_megabyte_is_refused_by_its_length_alone(self):
+        c = self.client(self.server)
+        c.send(b"*2\r\n$4\r\nINCR\r\n$1048576\r\n")
+        self.assertIn("Protocol error", str(c.reply()))
+        self.assertTrue(c.at_end())
+        self.assertEqual(self.client(self.server).call("SEQ", "LIST"), [b"0", []])
 
     def test_the_end_of_input_does_not_lose_answers(self):
         c = self.client(self.server)
@@ -640,6 +655,18 @@ class Restarts(harness.Case):
         self.disjoint(ids)
         again = self.client(self.hilod(data=s.data))
         self.assertGreater(again.call("INCR", "e"), max(ids))
+
+    def test_the_log_of_the_database_stays_small(self):
+        s = self.hilod()
+        c = self.client(s)
+        c.call("SEQ", "CREATE", "e", "DURABILITY", "each")
+        rounds = 100 if os.environ.get("HILO_LONG") != "1" else 1000
+        for i in range(rounds):
+            c.send(Client.encode("INCR", "e") * 1000)
+            self.assertEqual([c.reply() for _ in range(1000)][-1], 1000 * (i + 1))
+        wal = os.path.getsize(os.path.join(s.data, "hilo.db-wal"))
+        self.assertLess(wal, 6 << 20)
+        self.assertGreater(int(c.info("store")["commits"]), rounds)
 
     def test_boot_ids_count_the_starts(self):
         a = self.hilod()
