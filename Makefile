@@ -61,7 +61,7 @@ COMMON_OBJ = $(COMMON_SRC:%.c=$(OBJ)/%.o)
 SERVER_OBJ = $(SERVER_SRC:%.c=$(OBJ)/%.o)
 UNIT_BIN   = $(UNIT_TESTS:%=$(OUT)/tests/%)
 
-.PHONY: all run test test-long test-bins unit-bins deps deps-run deps-test docs lint layers bench install uninstall clean
+.PHONY: all run client-bins test test-long test-bins unit-bins deps deps-run deps-test docs lint layers bench install uninstall clean
 .DELETE_ON_ERROR:
 
 all: $(OUT)/hilod
@@ -93,7 +93,9 @@ $(OUT)/tests/%: $(OBJ)/tests/%.o $(SERVER_OBJ) $(COMMON_OBJ)
 
 DEPS_RUN  = gcc make pkg-config libc6-dev libevent-dev libsqlite3-dev libconfuse-dev redis-tools
 DEPS_TEST = $(DEPS_RUN) libcmocka-dev python3 python3-redis sqlite3 strace procps clang-format \
-            cppcheck mandoc systemd
+            cppcheck mandoc systemd ruby-redis php-cli php-redis libredis-perl golang-go \
+            golang-github-gomodule-redigo-dev ca-certificates \
+            $(if $(shell command -v npm),,nodejs npm)
 
 # The packages of a list that are not installed.
 missing = $(shell for p in $(1); do dpkg-query -W -f '$${Status}' $$p 2>/dev/null | \
@@ -128,6 +130,19 @@ $(OUT)/tests/disk.so: tests/disk.c Makefile
 	$(CC) -std=gnu11 -D_GNU_SOURCE -O2 $(WARNINGS) -shared -fPIC -o $@ $<
 
 unit-bins: $(UNIT_BIN)
+# Redis clients of other languages; Debian has the libraries, Node.js has its own registry.
+build/clients/take-go: tests/clients/take.go
+	@mkdir -p $(@D)
+	cd $(@D) && CGO_ENABLED=0 GO111MODULE=off GOPATH=/usr/share/gocode GOCACHE=$(abspath build/go) \
+	    go build -o take-go $(abspath $<)
+
+build/clients/node: tests/clients/package.json tests/clients/package-lock.json
+	@rm -rf $@ && mkdir -p $@
+	cp tests/clients/package.json tests/clients/package-lock.json tests/clients/.npmrc $@
+	cd $@ && npm ci --ignore-scripts --no-progress
+
+client-bins: build/clients/take-go build/clients/node
+
 test-bins: all unit-bins $(OUT)/manual $(OUT)/tests/disk.so
 
 test: deps-test
@@ -139,6 +154,7 @@ test-long: deps-test
 .PHONY: run-tests
 run-tests:
 	@for v in release asan tsan; do $(MAKE) --no-print-directory -s -j2 VARIANT=$$v test-bins || exit 1; done
+	@$(MAKE) --no-print-directory -s client-bins
 	@HILO_LONG=$(LONG) /usr/bin/python3 tests/run.py
 
 lint: layers
