@@ -7,6 +7,7 @@
 #   make deps       install everything; deps-run and deps-test are its parts
 #   make docs       what is made from the table of options: sample configuration, manual
 #   make lint       format, static analysis, layers; needs deps
+#   make fuzz       fuzzes the parsers, FUZZ_SECONDS each
 #   make bench      benchmarks
 #   make install    DESTDIR and PREFIX are honoured
 #
@@ -57,11 +58,14 @@ SERVER_SRC = server/address.c server/batcher.c server/buffer.c server/catalog.c 
              server/store_thread.c server/systemd.c
 UNIT_TESTS = alloc_test lane_test options_test resp_test store_test
 
+FUZZERS    = request config
+
 COMMON_OBJ = $(COMMON_SRC:%.c=$(OBJ)/%.o)
 SERVER_OBJ = $(SERVER_SRC:%.c=$(OBJ)/%.o)
 UNIT_BIN   = $(UNIT_TESTS:%=$(OUT)/tests/%)
+FUZZ_BIN   = $(FUZZERS:%=$(OUT)/tests/fuzz-%)
 
-.PHONY: all run client-bins test test-long test-bins unit-bins deps deps-run deps-test docs lint layers bench install uninstall clean
+.PHONY: all run client-bins deps-fuzz fuzz run-fuzz test test-long test-bins unit-bins deps deps-run deps-test docs lint layers bench install uninstall clean
 .DELETE_ON_ERROR:
 
 all: $(OUT)/hilod
@@ -80,7 +84,7 @@ $(OBJ)/server/%.o: server/%.c Makefile
 
 $(OBJ)/tests/%.o: tests/%.c Makefile
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) $(PKG_CFLAGS) -MMD -MP -Icommon -Iserver -Itests -c -o $@ $<
+	$(CC) $(ALL_CFLAGS) $(PKG_CFLAGS) -MMD -MP -Icommon -Iserver -Itests -Itests/fuzz -c -o $@ $<
 
 $(OUT)/tests/%: $(OBJ)/tests/%.o $(SERVER_OBJ) $(COMMON_OBJ)
 	@mkdir -p $(@D)
@@ -143,7 +147,7 @@ build/clients/node: tests/clients/package.json tests/clients/package-lock.json
 
 client-bins: build/clients/take-go build/clients/node
 
-test-bins: all unit-bins $(OUT)/manual $(OUT)/tests/disk.so
+test-bins: all unit-bins $(FUZZ_BIN) $(OUT)/manual $(OUT)/tests/disk.so
 
 test: deps-test
 	@$(MAKE) --no-print-directory run-tests
@@ -156,6 +160,35 @@ run-tests:
 	@for v in release asan tsan; do $(MAKE) --no-print-directory -s -j2 VARIANT=$$v test-bins || exit 1; done
 	@$(MAKE) --no-print-directory -s client-bins
 	@HILO_LONG=$(LONG) /usr/bin/python3 tests/run.py
+
+# Fuzz targets: over the kept corpus with every variant, and with libFuzzer for FUZZ_SECONDS
+# each; what reaches new code is then kept.
+FUZZ_SECONDS ?= 60
+FUZZ_CC      ?= clang
+
+$(OUT)/tests/fuzz-%: $(OBJ)/tests/fuzz/%.o $(OBJ)/tests/fuzz/replay.o $(SERVER_OBJ) $(COMMON_OBJ)
+	@mkdir -p $(@D)
+	$(CC) $(ALL_LDFLAGS) -o $@ $^ $(PKG_LIBS)
+
+build/fuzz/%: tests/fuzz/%.c $(SERVER_SRC) $(COMMON_SRC) Makefile
+	@mkdir -p build/fuzz/corpus/$*
+	$(FUZZ_CC) -std=gnu11 -D_GNU_SOURCE -g -O1 -fsanitize=fuzzer,address,undefined \
+	    -fno-sanitize-recover=all -pthread $(PKG_CFLAGS) -Icommon -Iserver -Itests/fuzz -o $@ \
+	    $< $(SERVER_SRC) $(COMMON_SRC) $(PKG_LIBS)
+
+deps-fuzz: deps-run
+	$(call apt_install,clang libclang-rt-14-dev)
+
+fuzz: deps-fuzz
+	@$(MAKE) --no-print-directory run-fuzz
+
+run-fuzz: $(FUZZERS:%=build/fuzz/%)
+	@set -e; for f in $(FUZZERS); do \
+	    build/fuzz/$$f -max_total_time=$(FUZZ_SECONDS) -timeout=10 -max_len=20000 \
+	        -print_final_stats=1 -artifact_prefix=build/fuzz/$$f- \
+	        build/fuzz/corpus/$$f tests/fuzz/corpus/$$f; \
+	    build/fuzz/$$f -set_cover_merge=1 tests/fuzz/corpus/$$f build/fuzz/corpus/$$f; \
+	done
 
 lint: layers
 	clang-format --dry-run --Werror $$(git ls-files '*.c' '*.h')

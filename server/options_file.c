@@ -41,21 +41,25 @@ keep_error(cfg_t *cfg, const char *fmt, va_list ap)
 }
 
 /* Blanks comments: libconfuse 3.3 counts their lines more than once, and messages shall
- * name the right one. A comment begins a line or follows a blank. */
-static void blank_comments(char *text)
+ * name the right one. A comment begins a line or follows a blank. Returns the line of a
+ * quote that does not end, of which the library says nothing; 0 if there is none. */
+static int blank_comments(char *text)
 {
     char quote = '\0';
+    int line = 1, quote_line = 0;
 
     for (char *c = text; *c != '\0'; c++) {
         bool after_blank = c == text || strchr(" \t\n", c[-1]) != NULL;
 
+        line += *c == '\n';
         if (quote != '\0') {
-            if (*c == '\\' && c[1] != '\0')
+            if (*c == '\\' && c[1] != '\0' && c[1] != '\n')
                 c++;
             else if (*c == quote)
                 quote = '\0';
         } else if (*c == '"' || *c == '\'') {
             quote = *c;
+            quote_line = line;
         } else if (after_blank && (*c == '#' || (*c == '/' && c[1] == '/'))) {
             size_t len = strcspn(c, "\n");
 
@@ -63,6 +67,7 @@ static void blank_comments(char *text)
             c += len - 1;
         }
     }
+    return quote != '\0' ? quote_line : 0;
 }
 
 /* The whole file as a string; NULL, and why, when it can't be had. */
@@ -123,9 +128,15 @@ bool options_read_text(const char *path, char *text, struct options *o, char *er
 {
     cfg_opt_t opts[OPTION_COUNT + 2];
     struct file_error kept = {.path = path};
+    int open_line = blank_comments(text);
     bool good = false;
     cfg_t *cfg;
 
+    if (open_line != 0) {
+        snprintf(error, OPTIONS_ERROR_MAX, "%.200s:%d: a quote that does not end", path,
+                 open_line);
+        return false;
+    }
     for (size_t i = 0; i < OPTION_COUNT; i++)
         opts[i] = (cfg_opt_t)CFG_STR(option_rows[i].name, NULL, CFGF_NONE);
     opts[OPTION_COUNT] = (cfg_opt_t)CFG_SIMPLE_INT("", &kept.marker);
@@ -135,14 +146,16 @@ bool options_read_text(const char *path, char *text, struct options *o, char *er
         snprintf(error, OPTIONS_ERROR_MAX, "out of memory");
         return false;
     }
-    blank_comments(text);
     cfg_set_error_function(cfg, keep_error);
     for (size_t i = 0; i < OPTION_COUNT; i++)
         cfg_set_validate_func(cfg, option_rows[i].name, check_value);
     if (cfg_parse_buf(cfg, text) == CFG_SUCCESS)
         good = apply_file(cfg, o, error);
-    else
+    else if (kept.text[0] != '\0')
         snprintf(error, OPTIONS_ERROR_MAX, "%s", kept.text);
+    else /* the library says nothing of some mistakes */
+        snprintf(error, OPTIONS_ERROR_MAX, "%.200s:%d: this is not name = \"value\"",
+                 path, cfg->line);
     cfg_free(cfg);
     return good;
 }

@@ -153,7 +153,11 @@ static void test_mistakes_in_a_file_name_the_line(void **state)
     assert_fails(read_file_text("", "stripe = 1\nbogus = 5\n"), OPTIONS_CONFIG,
                  "bogus");
     assert_fails(read_file_text("", "stripe 5\n"), OPTIONS_CONFIG, ":1: ");
-    assert_fails(read_file_text("", "data = \"open\n"), OPTIONS_CONFIG, ":");
+    assert_fails(read_file_text("", "stripe = 1\n\ndata = \"open\nlane = 1/1\n"),
+                 OPTIONS_CONFIG, ":3: a quote that does not end");
+    assert_fails(read_file_text("", "data = 'open\\"), OPTIONS_CONFIG,
+                 ":1: a quote that does not end");
+    assert_fails(read_file_text("", "data = a\"${b\"\n"), OPTIONS_CONFIG, ":");
     assert_fails(read_line("-c /does/not/exist"), OPTIONS_CONFIG, "/does/not/exist");
     assert_fails(read_line("-c /tmp"), OPTIONS_CONFIG, "/tmp");
 }
