@@ -9,6 +9,9 @@
 #include "log.h"
 
 /* Lists a sequence, unless it is listed or has something at the store. */
+/* What an administrator does is logged line by line, unless it comes in floods. */
+#define ADMIN_LOG_BURST 20
+
 static void want(struct seq_env *env, struct seq *s)
 {
     struct batcher *b = (struct batcher *)env;
@@ -26,7 +29,10 @@ static void want(struct seq_env *env, struct seq *s)
 
 void batcher_init(struct batcher *b, struct lane lane)
 {
-    *b = (struct batcher){.env = {.lane = lane, .want_fn = want}};
+    *b = (struct batcher){.env = {.lane = lane,
+                                  .want_fn = want,
+                                  .admin_log.burst = ADMIN_LOG_BURST,
+                                  .near_end_log.burst = ADMIN_LOG_BURST}};
 }
 
 void batcher_free(struct batcher *b)

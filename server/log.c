@@ -177,17 +177,21 @@ void log_limited(struct log_limit *limit, enum log_level level, const char *fmt,
 
     if ((int)level > threshold)
         return;
-    if (now_ms < limit->until_ms) {
+    if (now_ms >= limit->until_ms) {
+        limit->until_ms = now_ms + LIMIT_MS;
+        limit->written = 0;
+    }
+    if (limit->written > 0 && limit->written >= limit->burst) {
         limit->left_out++;
         return;
     }
+    limit->written++;
     va_start(ap, fmt);
     len = vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
     if (limit->left_out > 0 && len >= 0 && (size_t)len < sizeof text)
         snprintf(text + len, sizeof text - (size_t)len,
                  " (and %" PRIu64 " more like it)", limit->left_out);
-    limit->until_ms = now_ms + LIMIT_MS;
     limit->left_out = 0;
     put(level, text);
 }

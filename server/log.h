@@ -32,11 +32,13 @@ void log_set_json(bool on);
 void log_line(enum log_level level, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* For events that a peer, or a fault, can make happen again and again: one line a
- * second for each limit, which says how many were left out before it. A limit begins
- * as zeros and belongs to one thread. */
+/* For events that a peer, or a fault, can make happen again and again: so many lines a
+ * second for each limit, 1 unless burst says more; the next one says how many were left
+ * out. A limit begins as zeros and belongs to one thread. */
 struct log_limit {
-    int64_t until_ms;
+    unsigned burst;
+    unsigned written; /* in the present second */
+    int64_t until_ms; /* its end */
     uint64_t left_out;
 };
 

@@ -53,8 +53,8 @@ static void check_near_end(struct seq *s)
         return;
     s->warned = true;
     s->env->near_end++;
-    log_line(
-        LOG_WARNING,
+    log_limited(
+        &s->env->near_end_log, LOG_WARNING,
         "sequence %s: %u %% of its ids are used, %" PRIu64 " are left up to its MAX "
         "%" PRIu64 ". If more fit: SEQ ALTER %s MAX n",
         s->name, seq_used_percent(s), alloc_remaining(&s->alloc), s->attr.max, s->name);

@@ -34,7 +34,7 @@ struct seq_env {
     /* Statistics. */
     uint64_t grants, ids; /* since the start */
     uint64_t floors_refused;
-    struct log_limit regress_log;
+    struct log_limit regress_log, admin_log, near_end_log;
     uint64_t near_end; /* sequences that have used most of their ids */
 };
 

@@ -128,7 +128,8 @@ void seq_admin_finish(struct seq *s, struct request *r, const struct store_op *o
     if (r->kind == REQUEST_ADVANCE) {
         alloc_skip(&s->alloc, op->floor);
         r->grant.first = alloc_next(&s->alloc);
-        log_line(LOG_INFO, "sequence %s: advanced above %" PRIu64, s->name, r->id);
+        log_limited(&s->env->admin_log, LOG_INFO,
+                    "sequence %s: advanced above %" PRIu64, s->name, r->id);
         return;
     }
     s->attr = op->attr;
@@ -142,6 +143,7 @@ void seq_admin_finish(struct seq *s, struct request *r, const struct store_op *o
         s->warned = false;
         s->env->near_end--;
     }
-    log_line(LOG_INFO, "sequence %s: MAX %" PRIu64 ", DURABILITY %s%s", s->name,
-             s->attr.max, durability(s->attr.each), s->attr.retired ? ", retired" : "");
+    log_limited(&s->env->admin_log, LOG_INFO,
+                "sequence %s: MAX %" PRIu64 ", DURABILITY %s%s", s->name, s->attr.max,
+                durability(s->attr.each), s->attr.retired ? ", retired" : "");
 }

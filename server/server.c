@@ -93,7 +93,7 @@ static void on_created(void *arg, struct seq *seq)
     struct server *s = arg;
 
     catalog_list(&s->catalog, seq);
-    log_line(LOG_INFO, "sequence %s: created", seq->name);
+    log_limited(&s->batcher.env.admin_log, LOG_INFO, "sequence %s: created", seq->name);
 }
 
 static void on_forget(void *arg, struct seq *seq)
