@@ -7,6 +7,7 @@ Every program of tests/clients takes 500 ids by INCR and 500 by NEXT ("id N"), 1
 import os
 import re
 import subprocess
+import threading
 
 import harness
 from harness import wait_until
@@ -104,6 +105,9 @@ class Program(Clients):
         self.addCleanup(client.stdin.close)
         self.addCleanup(client.stdout.close)
         self.addCleanup(client.kill)
+        limit = threading.Timer(harness.DEADLINE, client.kill)
+        limit.start()
+        self.addCleanup(limit.cancel)
         lines = []
         for line in client.stdout:
             lines.append(line.strip())

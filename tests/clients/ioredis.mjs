@@ -2,7 +2,7 @@
 import { createInterface } from "node:readline/promises";
 
 const { Redis } = await import(process.argv[3]);
-const redis = new Redis(Number(process.argv[2]));
+const redis = new Redis(Number(process.argv[2]), "127.0.0.1");
 redis.on("error", () => {}); // while the server is away
 for (let i = 0; i < 500; i++) console.log("id", await redis.incr("orders"));
 const pipe = redis.pipeline();

@@ -2,7 +2,7 @@
 import { createInterface } from "node:readline/promises";
 
 const { createClient } = await import(process.argv[3]);
-const options = { socket: { port: Number(process.argv[2]) } };
+const options = { socket: { host: "127.0.0.1", port: Number(process.argv[2]) } };
 if (process.argv[4] !== "default") options.RESP = Number(process.argv[4]);
 const redis = createClient(options);
 redis.on("error", () => {}); // while the server is away
