@@ -43,9 +43,18 @@ ALL_LDFLAGS = $(filter -fsanitize=% -fno-sanitize%,$(FLAGS_$(VARIANT))) -pthread
 PKGS       = libevent_core sqlite3 libconfuse
 PKG_CFLAGS = $(shell pkg-config --cflags $(PKGS))
 PKG_LIBS   = $(shell pkg-config --libs $(PKGS))
+LIB_CFLAGS = $(shell pkg-config --cflags libevent_core)
+LIB_LIBS   = $(shell pkg-config --libs libevent_core)
 
-COMMON_SRC = common/alloc.c common/error.c common/lane.c common/name.c common/number.c \
-             common/reply.c common/resp.c common/run.c
+# What servers and clients share; then what only one of them needs. All of it is pure.
+SHARED_SRC = common/error.c common/lane.c common/name.c common/number.c common/run.c
+COMMON_SRC = $(SHARED_SRC) common/alloc.c common/reply.c common/resp.c
+# libhilo, and the command line beside it.
+LIB_SRC    = $(SHARED_SRC) common/cache.c common/reply_parse.c common/request_write.c \
+             common/roster.c client/ask.c client/clock.c client/dispatch.c \
+             client/greeting.c client/handle.c client/hot.c client/local.c \
+             client/options.c client/resolve.c client/seq.c client/server.c \
+             client/stats.c client/take.c client/text.c
 # All of hilod but main, so that tests can link it.
 SERVER_SRC = server/address.c server/batcher.c server/buffer.c server/catalog.c \
              server/clients.c server/clock.c server/cmd_command.c server/cmd_grant.c \
@@ -61,6 +70,7 @@ UNIT_TESTS = alloc_test lane_test options_test resp_test store_test
 FUZZERS    = request config
 
 COMMON_OBJ = $(COMMON_SRC:%.c=$(OBJ)/%.o)
+LIB_OBJ    = $(LIB_SRC:%.c=$(OBJ)/pic/%.o)
 SERVER_OBJ = $(SERVER_SRC:%.c=$(OBJ)/%.o)
 UNIT_BIN   = $(UNIT_TESTS:%=$(OUT)/tests/%)
 FUZZ_BIN   = $(FUZZERS:%=$(OUT)/tests/fuzz-%)
@@ -68,7 +78,10 @@ FUZZ_BIN   = $(FUZZERS:%=$(OUT)/tests/fuzz-%)
 .PHONY: all run client-bins deps-fuzz fuzz run-fuzz test test-long test-bins unit-bins deps deps-run deps-test docs lint layers bench install uninstall clean
 .DELETE_ON_ERROR:
 
-all: $(OUT)/hilod
+LIB_VERSION = 0.1.0
+SONAME      = libhilo.so.0
+
+all: $(OUT)/hilod $(OUT)/libhilo.so $(OUT)/libhilo.a
 
 $(OUT)/hilod: $(OBJ)/server/main.o $(SERVER_OBJ) $(COMMON_OBJ)
 	$(CC) $(ALL_LDFLAGS) -o $@ $^ $(PKG_LIBS)
@@ -82,16 +95,39 @@ $(OBJ)/server/%.o: server/%.c Makefile
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) $(PKG_CFLAGS) -MMD -MP -Icommon -Iserver -c -o $@ $<
 
+# The library shows hilo_* and nothing else, shared or static.
+$(OBJ)/pic/%.o: %.c Makefile
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) $(LIB_CFLAGS) -fPIC -fvisibility=hidden -MMD -MP -Icommon \
+	    $(if $(filter client/%,$<),-Iclient) -c -o $@ $<
+
+$(OUT)/libhilo.so: $(LIB_OBJ) client/libhilo.map
+	$(CC) $(ALL_LDFLAGS) -shared -Wl,-soname,$(SONAME) -Wl,-z,nodelete -Wl,-z,defs \
+	    -Wl,--version-script=client/libhilo.map -o $@ $(LIB_OBJ) $(LIB_LIBS)
+	ln -sf libhilo.so $(OUT)/$(SONAME)
+
+$(OUT)/libhilo.a: $(LIB_OBJ)
+	$(LD) -r -o $(OBJ)/libhilo.o $^
+	objcopy --localize-hidden $(OBJ)/libhilo.o
+	rm -f $@
+	$(AR) rcs $@ $(OBJ)/libhilo.o
+
 $(OBJ)/tests/%.o: tests/%.c Makefile
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) $(PKG_CFLAGS) -MMD -MP -Icommon -Iserver -Itests -Itests/fuzz -c -o $@ $<
+
+# What tests the library is a program like any other: it sees hilo.h and the library.
+$(OUT)/tests/driver: tests/driver.c common/error.c $(OUT)/libhilo.a Makefile
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) -Icommon -Iclient $(ALL_LDFLAGS) -o $@ tests/driver.c common/error.c \
+	    $(OUT)/libhilo.a $(LIB_LIBS)
 
 $(OUT)/tests/%: $(OBJ)/tests/%.o $(SERVER_OBJ) $(COMMON_OBJ)
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) -o $@ $^ $(PKG_LIBS) -lcmocka
 
 .SECONDARY:
--include $(wildcard $(OBJ)/*/*.d)
+-include $(wildcard $(OBJ)/*/*.d $(OBJ)/pic/*/*.d)
 
 # --- packages -----------------------------------------------------------------------------
 
@@ -147,7 +183,7 @@ build/clients/node: tests/clients/package.json tests/clients/package-lock.json
 
 client-bins: build/clients/take-go build/clients/node
 
-test-bins: all unit-bins $(FUZZ_BIN) $(OUT)/manual $(OUT)/tests/disk.so
+test-bins: all unit-bins $(OUT)/tests/driver $(FUZZ_BIN) $(OUT)/manual $(OUT)/tests/disk.so
 
 test: deps-test
 	@$(MAKE) --no-print-directory run-tests

@@ -1,6 +1,8 @@
 /* error.c - words and texts of the error table. */
 #include "error.h"
 
+#include <string.h>
+
 const char *error_word(int code)
 {
     switch (code) {
@@ -27,4 +29,14 @@ const char *error_text(int code)
     default:
         return "unknown error";
     }
+}
+
+int error_code(const char *p, size_t len)
+{
+#define X(code, value, word, text)                                         \
+    if (len == sizeof(word) - 1 && memcmp(p, word, sizeof(word) - 1) == 0) \
+        return code;
+    HILO_SERVER_ERRORS(X)
+#undef X
+    return HILO_EERR;
 }

@@ -1,0 +1,230 @@
+/* take.c - the functions that hand out ids. */
+#include <stdlib.h>
+#include <string.h>
+#include "clock.h"
+#include "dispatch.h"
+#include "hilo.h"
+#include "local.h"
+#include "name.h"
+#include "number.h"
+#include "seq.h"
+
+#define LIKELY(x)   __builtin_expect((x), 1)
+#define UNLIKELY(x) __builtin_expect((x), 0)
+
+static int64_t deadline(const struct hilo_seq *s)
+{
+    return steady_us() + s->timeout_us;
+}
+
+/* --- one: the slow ways -------------------------------------------------------------
+ */
+
+/* The thread's own ids are used up: some more out of the block in use. */
+static int local_refill(struct hilo_seq *s, int64_t deadline_us, uint64_t *ret_id)
+{
+    struct local *mine = local_row(s->local);
+    uint32_t n = mine != NULL ? s->local_ids : 1;
+    enum hot_result got;
+    struct run r;
+    int rc = 0;
+
+    got = hot_take_run(s->hot, n, &r);
+    if (got == HOT_REFILL)
+        seq_kick(s);
+    if (got == HOT_EMPTY)
+        rc = seq_take(s, n, deadline_us, &r);
+    if (rc != 0)
+        return rc;
+    *ret_id = r.first;
+    if (mine != NULL)
+        *mine = (struct local){.serial = s->hot->serial,
+                               .next = r.first + r.step,
+                               .end = r.last + r.step,
+                               .step = r.step};
+    return 0;
+}
+
+/* Nothing where the fast way looked; with local_ids, in the table of this thread. */
+static int take_slow(struct hilo_seq *s, int64_t deadline_us, uint64_t *ret_id)
+{
+    struct run r;
+    int rc;
+
+    if (!hot_is_ours(s->hot, s->pid))
+        return HILO_EFORK;
+    if (s->local_ids > 0)
+        return local_refill(s, deadline_us, ret_id);
+    rc = seq_take(s, 1, deadline_us, &r);
+    if (rc == 0)
+        *ret_id = r.first;
+    return rc;
+}
+
+static int __attribute__((noinline)) next_slow(struct hilo_seq *s, uint64_t *ret_id)
+{
+    if (s == NULL || ret_id == NULL)
+        return HILO_EARG;
+    return take_slow(s, deadline(s), ret_id);
+}
+
+static int __attribute__((noinline)) try_slow(struct hilo_seq *s, uint64_t *ret_id)
+{
+    if (s == NULL || ret_id == NULL)
+        return HILO_EARG;
+    return take_slow(s, 0, ret_id);
+}
+
+static int __attribute__((noinline)) tell_cache(struct hilo_seq *s)
+{
+    seq_kick(s);
+    return 0;
+}
+
+/* --- one: the fast way --------------------------------------------------------------
+ */
+
+/* Nothing here may be saved on the stack: every other function is called last. */
+static inline __attribute__((always_inline)) int
+take(struct hilo_seq *s, uint64_t *ret_id, int (*slow)(struct hilo_seq *, uint64_t *))
+{
+    enum hot_result got;
+
+    if (UNLIKELY(s == NULL || ret_id == NULL))
+        return slow(s, ret_id);
+    if (s->way == WAY_LOCAL && LIKELY(s->local < local_table.n)) {
+        struct local *mine = &local_table.rows[s->local];
+        uint64_t id = mine->next;
+
+        if (UNLIKELY(mine->serial != s->hot->serial || id == mine->end))
+            return slow(s, ret_id);
+        mine->next = id + mine->step;
+        *ret_id = id;
+        return 0;
+    }
+    if (UNLIKELY(s->way != WAY_SHARED))
+        return slow(s, ret_id);
+    got = hot_take(s->hot, ret_id);
+    if (LIKELY(got == HOT_TAKEN))
+        return 0;
+    return got == HOT_REFILL ? tell_cache(s) : slow(s, ret_id);
+}
+
+int hilo_next(hilo_seq *s, uint64_t *ret_id)
+{
+    return take(s, ret_id, next_slow);
+}
+
+int hilo_try_next(hilo_seq *s, uint64_t *ret_id)
+{
+    return take(s, ret_id, try_slow);
+}
+
+/* --- many ---------------------------------------------------------------------------
+ */
+
+int hilo_next_many(hilo_seq *s, size_t n, uint64_t *ret_ids)
+{
+    size_t have = 0;
+    int64_t until;
+    struct run r;
+    enum hot_result got;
+    int rc = 0;
+
+    if (s == NULL || ret_ids == NULL || n < 1 || n > HILO_BLOCK_MAX)
+        return HILO_EARG;
+    if (!hot_is_ours(s->hot, s->pid))
+        return HILO_EFORK;
+    until = deadline(s);
+    while (have < n) {
+        got = hot_take_run(s->hot, (uint32_t)(n - have), &r);
+        if (got == HOT_REFILL)
+            seq_kick(s);
+        if (got == HOT_EMPTY)
+            rc = seq_take(s, (uint32_t)(n - have), until, &r);
+        if (rc != 0)
+            return rc;
+        for (uint64_t id = r.first;; id += r.step) {
+            ret_ids[have++] = id;
+            if (id == r.last)
+                break;
+        }
+    }
+    return 0;
+}
+
+/* --- straight from a server ---------------------------------------------------------
+ */
+
+/* Locked. */
+static int wait_for_call(struct hilo_seq *s, struct block_call *call)
+{
+    struct timespec until = steady_timespec(deadline(s));
+    int late = 0;
+
+    s->waiting++;
+    while (call->ask != NULL && late == 0 && !s->closed)
+        late = pthread_cond_timedwait(&s->arrived, &s->h->lock, &until);
+    s->waiting--;
+    if (call->ask == NULL)
+        return call->err;
+    dispatch_forget(s->h, call->ask);
+    if (!s->closed)
+        return dispatch_late(s->h, s);
+    pthread_cond_broadcast(&s->arrived);
+    return HILO_ECLOSED;
+}
+
+int hilo_block(hilo_seq *s, uint64_t count, const char *token, hilo_run *ret)
+{
+    struct block_call call = {.err = 0};
+    struct ask *a;
+    int rc;
+
+    if (s == NULL || ret == NULL || token != NULL || count < 1 ||
+        count > HILO_BLOCK_MAX)
+        return HILO_EARG;
+    if (!hot_is_ours(s->hot, s->pid))
+        return HILO_EFORK;
+    if (!s->h->own_base)
+        return HILO_EARG;
+    a = ask_new(s, s->name, count);
+    if (a == NULL)
+        return HILO_ENOMEM;
+    a->exact = true;
+    a->call = &call;
+    call.ask = a;
+    pthread_mutex_lock(&s->h->lock);
+    dispatch_ask(s->h, a);
+    handle_wake(s->h);
+    rc = wait_for_call(s, &call);
+    pthread_mutex_unlock(&s->h->lock);
+    if (rc == 0)
+        *ret = call.run;
+    return rc;
+}
+
+/* --- callbacks ----------------------------------------------------------------------
+ */
+
+int hilo_next_async(hilo_seq *s, hilo_id_cb cb, void *arg)
+{
+    struct waiter *w;
+
+    if (s == NULL || cb == NULL)
+        return HILO_EARG;
+    if (!hot_is_ours(s->hot, s->pid))
+        return HILO_EFORK;
+    w = calloc(1, sizeof *w);
+    if (w == NULL)
+        return HILO_ENOMEM;
+    w->cb = cb;
+    w->arg = arg;
+    w->deadline_us = deadline(s);
+    pthread_mutex_lock(&s->h->lock);
+    waiter_push(&s->async, w);
+    s->n_async++;
+    pthread_mutex_unlock(&s->h->lock);
+    seq_kick(s);
+    return 0;
+}
