@@ -43,7 +43,7 @@ ALL_LDFLAGS = $(filter -fsanitize=% -fno-sanitize%,$(FLAGS_$(VARIANT))) -pthread
 PKGS       = libevent_core sqlite3 libconfuse
 PKG_CFLAGS = $(shell pkg-config --cflags $(PKGS))
 PKG_LIBS   = $(shell pkg-config --libs $(PKGS))
-LIB_CFLAGS = $(shell pkg-config --cflags libevent_core)
+LIB_CFLAGS = $(shell pkg-config --cflags libevent_core jansson)
 LIB_LIBS   = $(shell pkg-config --libs libevent_core)
 
 # What servers and clients share; then what only one of them needs. All of it is pure.
@@ -65,11 +65,14 @@ SERVER_SRC = server/address.c server/batcher.c server/buffer.c server/catalog.c 
              server/seq.c server/seq_admin.c server/server.c server/settings.c \
              server/sock.c server/store.c server/store_memory.c server/store_sqlite.c \
              server/store_thread.c server/systemd.c
+CLI_SRC    = client/cli_admin.c client/cli_doctor.c client/cli_look.c client/cli_main.c \
+             client/cli_members.c client/cli_take.c client/link.c
 UNIT_TESTS = alloc_test lane_test options_test resp_test store_test
 
 FUZZERS    = request config
 
 COMMON_OBJ = $(COMMON_SRC:%.c=$(OBJ)/%.o)
+CLI_OBJ    = $(CLI_SRC:%.c=$(OBJ)/pic/%.o)
 LIB_OBJ    = $(LIB_SRC:%.c=$(OBJ)/pic/%.o)
 SERVER_OBJ = $(SERVER_SRC:%.c=$(OBJ)/%.o)
 UNIT_BIN   = $(UNIT_TESTS:%=$(OUT)/tests/%)
@@ -81,7 +84,7 @@ FUZZ_BIN   = $(FUZZERS:%=$(OUT)/tests/fuzz-%)
 LIB_VERSION = 0.1.0
 SONAME      = libhilo.so.0
 
-all: $(OUT)/hilod $(OUT)/libhilo.so $(OUT)/libhilo.a
+all: $(OUT)/hilod $(OUT)/hilo $(OUT)/libhilo.so $(OUT)/libhilo.a
 
 $(OUT)/hilod: $(OBJ)/server/main.o $(SERVER_OBJ) $(COMMON_OBJ)
 	$(CC) $(ALL_LDFLAGS) -o $@ $^ $(PKG_LIBS)
@@ -112,6 +115,10 @@ $(OUT)/libhilo.a: $(LIB_OBJ)
 	rm -f $@
 	$(AR) rcs $@ $(OBJ)/libhilo.o
 
+# The command line knows some of the library's own modules, so it has them built in.
+$(OUT)/hilo: $(CLI_OBJ) $(LIB_OBJ)
+	$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIB_LIBS) $(shell pkg-config --libs jansson)
+
 $(OBJ)/tests/%.o: tests/%.c Makefile
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) $(PKG_CFLAGS) -MMD -MP -Icommon -Iserver -Itests -Itests/fuzz -c -o $@ $<
@@ -131,7 +138,8 @@ $(OUT)/tests/%: $(OBJ)/tests/%.o $(SERVER_OBJ) $(COMMON_OBJ)
 
 # --- packages -----------------------------------------------------------------------------
 
-DEPS_RUN  = gcc make pkg-config libc6-dev libevent-dev libsqlite3-dev libconfuse-dev redis-tools
+DEPS_RUN  = gcc make pkg-config libc6-dev libevent-dev libsqlite3-dev libconfuse-dev \
+            libjansson-dev redis-tools
 DEPS_TEST = $(DEPS_RUN) libcmocka-dev python3 python3-redis sqlite3 strace procps clang-format \
             cppcheck mandoc systemd ruby-redis php-cli php-redis libredis-perl golang-go \
             golang-github-gomodule-redigo-dev ca-certificates \

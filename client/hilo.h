@@ -146,6 +146,11 @@ typedef struct hilo_seq_options {
      * sequences of a process at a time; further ones go without. */
     unsigned local_ids;
 
+    /* 1: nothing is fetched before callers wait for it, and no more than they wait for
+     * (or block_min), so that no id is lost at the end; for programs that need a known
+     * number of ids. 0: the next block is fetched ahead. 0 is the default. */
+    unsigned on_demand;
+
     unsigned timeout_ms; /* 0 for the handle's */
 } hilo_seq_options;
 

@@ -118,6 +118,7 @@ int options_read_seq(const hilo_seq_options *o, hilo_seq_options *ret, char *tex
         {"block_min", ret->block_min, 1, ret->block_max},
         {"hold_ms", ret->hold_ms, 0, HOLD_MAX_MS},
         {"local_ids", ret->local_ids, 0, LOCAL_MAX_IDS},
+        {"on_demand", ret->on_demand, 0, 1},
         {"timeout_ms", ret->timeout_ms, 0, TIME_MAX_MS},
     };
     return check_ranges(ranges, sizeof ranges / sizeof ranges[0], text, size);

@@ -47,6 +47,14 @@ static uint64_t refill_point(const struct cache *c)
     return demand(c, (double)c->limits.hold_ms + trips_ms) + c->block / 2;
 }
 
+/* Whether there is enough, with so many callers waiting. */
+static bool suffices(const struct cache *c, uint64_t stock, uint64_t waiting)
+{
+    if (waiting > stock || c->limits.on_demand)
+        return waiting <= stock;
+    return stock > refill_point(c);
+}
+
 static uint64_t block_size(const struct cache *c)
 {
     uint64_t hold_ms = c->limits.hold_ms / 4;
@@ -66,12 +74,11 @@ uint64_t cache_ask(struct cache *c, uint64_t in_hand, uint64_t waiting, uint64_t
     bool first = c->measured_ms == 0;
 
     measure(c, taken, now_us / 1000);
-    if (c->asking || c->n == CACHE_BLOCKS ||
-        (waiting <= stock && stock > refill_point(c)))
+    if (c->asking || c->n == CACHE_BLOCKS || suffices(c, stock, waiting))
         return 0;
-    n = first ? c->block : block_size(c);
-    c->block = n;
-    n = clamp(waiting, n, c->limits.block_max);
+    if (!first && !c->limits.on_demand)
+        c->block = block_size(c);
+    n = clamp(waiting, c->block, c->limits.block_max);
     c->asking = true;
     c->asked_us = now_us;
     c->dry = false;
@@ -109,7 +116,7 @@ uint64_t cache_refill_at(const struct cache *c, uint64_t count)
 {
     uint64_t point = refill_point(c);
 
-    if (c->queued > point || c->n == CACHE_BLOCKS)
+    if (c->limits.on_demand || c->queued > point || c->n == CACHE_BLOCKS)
         return count;
     point -= c->queued;
     return point >= count ? 0 : count - point;

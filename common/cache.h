@@ -34,6 +34,7 @@ struct cache_limits {
     uint64_t block_min; /* 1 <= block_min <= block_max */
     uint64_t block_max;
     uint64_t hold_ms; /* the stock lasts so long at the present rate, if it may */
+    bool on_demand;   /* nothing is asked for before callers wait for it */
 };
 
 struct cache {

@@ -83,6 +83,7 @@ static void section_store(const struct call *c, struct text *t)
     add_number(t, "commits", commits);
     add_number(t, "syncs", b->store_stats.syncs);
     add_number(t, "failed_commits", b->store_stats.failures);
+    add_number(t, "disk_free_bytes", b->store_stats.free_bytes);
     add(t, "grants_per_commit:%.2f\r\n",
         commits > 0 ? (double)b->env.grants / (double)commits : 0.0);
     add_number(t, "last_commit_us", (uint64_t)b->last_commit_us);

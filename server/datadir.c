@@ -39,6 +39,28 @@ static const char *fs_name(const struct fs_kind *kinds, size_t n, unsigned long 
     return NULL;
 }
 
+const char *datadir_kind(const char *path)
+{
+    struct statfs fs;
+    unsigned long magic;
+
+    if (statfs(path, &fs) != 0)
+        return "unknown";
+    magic = (unsigned long)fs.f_type & 0xffffffff;
+    if (fs_name(memory_fs, sizeof memory_fs / sizeof *memory_fs, magic) != NULL)
+        return "memory";
+    if (fs_name(network_fs, sizeof network_fs / sizeof *network_fs, magic) != NULL)
+        return "network";
+    return "disk";
+}
+
+uint64_t datadir_free_bytes(const char *path)
+{
+    struct statfs fs;
+
+    return statfs(path, &fs) == 0 ? (uint64_t)fs.f_bavail * (uint64_t)fs.f_bsize : 0;
+}
+
 static int check_fs(const char *dir, bool allow_network_fs,
                     struct store_error *ret_error)
 {

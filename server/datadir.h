@@ -23,6 +23,12 @@ char *datadir_file(const char *dir, const char *name, struct store_error *ret_er
  * end; or -1 and *ret_error, which names the holder. */
 int datadir_lock(const char *path, struct store_error *ret_error);
 
+/* What is under a path: "disk", "memory", "network" or "unknown". */
+const char *datadir_kind(const char *path);
+
+/* What is free there for users other than root; 0 when nobody knows. Opens nothing. */
+uint64_t datadir_free_bytes(const char *path);
+
 /* "process 123 (hilod)", the one that holds a lock on the file, as far as the kernel
  * tells; else "another process". */
 void datadir_holder(const char *path, char *buf, size_t size);

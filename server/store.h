@@ -101,6 +101,7 @@ struct store_stats {
     uint64_t commits; /* batches made durable */
     uint64_t syncs;   /* times the engine asked the disk to sync, start included */
     uint64_t failures;
+    uint64_t free_bytes; /* left where the data is, after the last batch; 0: unknown */
 };
 
 typedef void store_counter_fn(void *arg, uint64_t counter, const char *name,

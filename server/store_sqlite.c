@@ -420,8 +420,8 @@ static void read_settings(struct store *s, struct store_identity *ret)
 
     query_text(s, "PRAGMA journal_mode", mode, sizeof mode);
     snprintf(ret->settings, sizeof ret->settings,
-             "journal_mode:%s\r\nsynchronous:%" PRId64 "\r\n", mode,
-             query_int(s, "PRAGMA synchronous"));
+             "journal_mode:%s\r\nsynchronous:%" PRId64 "\r\nfilesystem:%s\r\n", mode,
+             query_int(s, "PRAGMA synchronous"), datadir_kind(s->path));
 }
 
 static int prepare_statements(struct store *s, struct store_error *ret_error)
@@ -729,6 +729,7 @@ static enum store_outcome sqlite_commit(struct store *s, struct store_op *ops, s
 static void sqlite_stats(const struct store *s, struct store_stats *ret)
 {
     *ret = s->stats;
+    ret->free_bytes = datadir_free_bytes(s->path);
 }
 
 const struct store_engine store_sqlite = {

@@ -1,7 +1,8 @@
 /* driver.c - libhilo, driven by lines on standard input, for the tests in Python.
  *
  *     open SERVERS [timeout_ms=N request_ms=N policy=primary password=W name=W]
- *     seq HANDLE NAME [block_min=N block_max=N hold_ms=N local_ids=N timeout_ms=N]
+ *     seq HANDLE NAME [block_min=N block_max=N hold_ms=N local_ids=N on_demand=N
+ *         timeout_ms=N]
  *     next SEQ [COUNT] | try SEQ | many SEQ COUNT | block SEQ COUNT
  *     async SEQ COUNT         COUNT callbacks; waits for all of them
  *     burst SEQ THREADS COUNT COUNT ids by each thread; keep=FILE writes them down
@@ -124,6 +125,8 @@ static void do_seq(char **w, int n)
             o.block_max = strtoull(v, NULL, 10);
         else if ((v = value(w[i], "hold_ms")) != NULL)
             o.hold_ms = (unsigned)atoi(v);
+        else if ((v = value(w[i], "on_demand")) != NULL)
+            o.on_demand = (unsigned)atoi(v);
         else if ((v = value(w[i], "local_ids")) != NULL)
             o.local_ids = (unsigned)atoi(v);
         else if ((v = value(w[i], "timeout_ms")) != NULL)
