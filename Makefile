@@ -67,12 +67,14 @@ SERVER_SRC = server/address.c server/batcher.c server/buffer.c server/catalog.c 
              server/store_thread.c server/systemd.c
 CLI_SRC    = client/cli_admin.c client/cli_doctor.c client/cli_look.c client/cli_main.c \
              client/cli_members.c client/cli_take.c client/link.c
-UNIT_TESTS = alloc_test lane_test options_test resp_test store_test
+UNIT_TESTS = alloc_test cache_test lane_test options_test reply_test resp_test store_test
 
 FUZZERS    = request config
 
 COMMON_OBJ = $(COMMON_SRC:%.c=$(OBJ)/%.o)
 CLI_OBJ    = $(CLI_SRC:%.c=$(OBJ)/pic/%.o)
+CLIENT_COMMON = $(filter-out $(SHARED_SRC),$(filter common/%,$(LIB_SRC)))
+CLIENT_COMMON_OBJ = $(CLIENT_COMMON:%.c=$(OBJ)/%.o)
 LIB_OBJ    = $(LIB_SRC:%.c=$(OBJ)/pic/%.o)
 SERVER_OBJ = $(SERVER_SRC:%.c=$(OBJ)/%.o)
 UNIT_BIN   = $(UNIT_TESTS:%=$(OUT)/tests/%)
@@ -129,7 +131,12 @@ $(OUT)/tests/driver: tests/driver.c common/error.c $(OUT)/libhilo.a Makefile
 	$(CC) $(ALL_CFLAGS) -Icommon -Iclient $(ALL_LDFLAGS) -o $@ tests/driver.c common/error.c \
 	    $(OUT)/libhilo.a $(LIB_LIBS)
 
-$(OUT)/tests/%: $(OBJ)/tests/%.o $(SERVER_OBJ) $(COMMON_OBJ)
+$(OUT)/tests/callbacks: tests/callbacks.c $(OUT)/libhilo.a Makefile
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) -Icommon -Iclient $(ALL_LDFLAGS) -o $@ tests/callbacks.c \
+	    $(OUT)/libhilo.a $(LIB_LIBS) -lcmocka
+
+$(OUT)/tests/%: $(OBJ)/tests/%.o $(SERVER_OBJ) $(COMMON_OBJ) $(CLIENT_COMMON_OBJ)
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) -o $@ $^ $(PKG_LIBS) -lcmocka
 
@@ -191,7 +198,7 @@ build/clients/node: tests/clients/package.json tests/clients/package-lock.json
 
 client-bins: build/clients/take-go build/clients/node
 
-test-bins: all unit-bins $(OUT)/tests/driver $(FUZZ_BIN) $(OUT)/manual $(OUT)/tests/disk.so
+test-bins: all unit-bins $(OUT)/tests/driver $(OUT)/tests/callbacks $(FUZZ_BIN) $(OUT)/manual $(OUT)/tests/disk.so
 
 test: deps-test
 	@$(MAKE) --no-print-directory run-tests
@@ -238,6 +245,8 @@ lint: layers
 	clang-format --dry-run --Werror $$(git ls-files '*.c' '*.h')
 	cppcheck --quiet --std=c11 --error-exitcode=1 --inline-suppr --suppressions-list=tests/lint/cppcheck.txt \
 	    --enable=warning,performance,portability -Icommon -Iserver common server
+	cppcheck --quiet --std=c11 --error-exitcode=1 --inline-suppr --suppressions-list=tests/lint/cppcheck.txt \
+	    --enable=warning,performance,portability -Icommon -Iclient client
 
 layers: all
 	sh tests/lint/layers.sh $(OBJ)

@@ -415,7 +415,7 @@ static int on_answered(struct server *sv, struct ask *a, const struct reply_item
                        size_t n, char *text)
 {
     int64_t now_us = steady_us();
-    struct run r;
+    struct run r = {.first = 0};
     int err = 0;
 
     if (a->seq == NULL) { /* nobody wants it: these ids are a gap */

@@ -44,8 +44,9 @@ void request_text(struct request_writer *w, const char *text)
 void request_number(struct request_writer *w, uint64_t n)
 {
     char digits[NUMBER_MAX];
+    size_t len = number_format(digits, n);
 
-    request_bytes(w, digits, number_format(digits, n));
+    request_bytes(w, digits, len);
 }
 
 size_t request_end(const struct request_writer *w)

@@ -503,6 +503,27 @@ class Fork(Case):
         self.assertEqual(s.accepted, 5)  # each child has a connection of its own
 
 
+class Callbacks(Case):
+    def test_callbacks_that_close_what_they_came_from(self):
+        """tests/callbacks.c, with a server that is slow, unknowing, or well."""
+        s = self.stub()
+
+        def block(name, count, floor):
+            if name == "slow":
+                raise stub.Hang()
+            if name == "gone":
+                return b"-NOSEQ no such sequence\r\n"
+            return s.block(name, count, floor)
+
+        s.on_block = block
+        done = subprocess.run([os.path.join(os.path.dirname(DRIVER), "callbacks")],
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              timeout=harness.DEADLINE, env={**os.environ, "HILO_STUB": s.address})
+        said = done.stdout.decode(errors="replace")
+        self.assertEqual(done.returncode, 0, said)
+        self.assertNotRegex(said, harness.SANITIZER)
+
+
 class Hostile(Case):
     """No answer whatever yields a wrong id, a crash or much memory."""
 
