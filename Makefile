@@ -147,7 +147,7 @@ $(OUT)/tests/%: $(OBJ)/tests/%.o $(SERVER_OBJ) $(COMMON_OBJ) $(CLIENT_COMMON_OBJ
 
 DEPS_RUN  = gcc make pkg-config libc6-dev libevent-dev libsqlite3-dev libconfuse-dev \
             libjansson-dev redis-tools
-DEPS_TEST = $(DEPS_RUN) libcmocka-dev python3 python3-redis sqlite3 strace procps clang-format \
+DEPS_TEST = $(DEPS_RUN) g++ libcmocka-dev python3 python3-redis sqlite3 strace procps valgrind clang-format \
             cppcheck mandoc systemd ruby-redis php-cli php-redis libredis-perl golang-go \
             golang-github-gomodule-redigo-dev ca-certificates \
             $(if $(shell command -v npm),,nodejs npm)
@@ -272,15 +272,36 @@ bench: all $(OUT)/bench/load
 
 # --- install ------------------------------------------------------------------------------
 
+BIN = $(DESTDIR)$(PREFIX)
+LIB = $(BIN)/lib
+MAN = $(BIN)/share/man
+
+# Without DESTDIR it is for this system, whose linker is told.
 install: all
-	install -D -m 755 $(OUT)/hilod $(DESTDIR)$(PREFIX)/sbin/hilod
-	install -D -m 644 server/hilod.8 $(DESTDIR)$(PREFIX)/share/man/man8/hilod.8
-	install -D -m 644 configs/hilod.conf $(DESTDIR)$(PREFIX)/share/doc/hilo/hilod.conf
-	install -D -m 644 configs/hilod.service $(DESTDIR)$(PREFIX)/share/doc/hilo/hilod.service
+	install -D -m 755 $(OUT)/hilod $(BIN)/sbin/hilod
+	install -D -m 755 $(OUT)/hilo $(BIN)/bin/hilo
+	install -D -m 644 $(OUT)/libhilo.so $(LIB)/libhilo.so.$(LIB_VERSION)
+	ln -sf libhilo.so.$(LIB_VERSION) $(LIB)/$(SONAME)
+	ln -sf $(SONAME) $(LIB)/libhilo.so
+	install -D -m 644 $(OUT)/libhilo.a $(LIB)/libhilo.a
+	install -D -m 644 client/hilo.h $(BIN)/include/hilo.h
+	install -D -m 644 common/hilo_error.h $(BIN)/include/hilo_error.h
+	sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(LIB_VERSION)|' client/hilo.pc.in > $(OUT)/hilo.pc
+	install -D -m 644 $(OUT)/hilo.pc $(LIB)/pkgconfig/hilo.pc
+	install -D -m 644 server/hilod.8 $(MAN)/man8/hilod.8
+	install -D -m 644 client/hilo.1 $(MAN)/man1/hilo.1
+	install -D -m 644 client/libhilo.3 $(MAN)/man3/libhilo.3
+	install -D -m 644 client/hilo.bash $(BIN)/share/bash-completion/completions/hilo
+	install -D -m 644 configs/hilod.conf $(BIN)/share/doc/hilo/hilod.conf
+	install -D -m 644 configs/hilod.service $(BIN)/share/doc/hilo/hilod.service
+	$(if $(DESTDIR),,ldconfig 2>/dev/null || true)
 
 uninstall:
-	rm -f $(DESTDIR)$(PREFIX)/sbin/hilod $(DESTDIR)$(PREFIX)/share/man/man8/hilod.8
-	rm -rf $(DESTDIR)$(PREFIX)/share/doc/hilo
+	rm -f $(BIN)/sbin/hilod $(BIN)/bin/hilo $(LIB)/libhilo.so* $(LIB)/libhilo.a \
+	    $(BIN)/include/hilo.h $(BIN)/include/hilo_error.h $(LIB)/pkgconfig/hilo.pc \
+	    $(MAN)/man8/hilod.8 $(MAN)/man1/hilo.1 $(MAN)/man3/libhilo.3 \
+	    $(BIN)/share/bash-completion/completions/hilo
+	rm -rf $(BIN)/share/doc/hilo
 
 clean:
 	rm -rf build

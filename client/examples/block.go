@@ -3,6 +3,7 @@ package main
 
 import (
 	"fmt"
+	"log"
 	"os"
 	"strconv"
 	"sync"
@@ -10,30 +11,29 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// Ids makes a function that returns the next id; goroutines may share it.
-func Ids(conn redis.Conn, name string) func() (int64, error) {
+func Ids(address, name string) func() int64 {
 	var lock sync.Mutex
 	var id, last, step int64
-	return func() (int64, error) {
+	pool := &redis.Pool{Dial: func() (redis.Conn, error) { return redis.Dial("tcp", address) }}
+	return func() int64 {
 		lock.Lock()
 		defer lock.Unlock()
 		if id == last {
+			conn := pool.Get()
 			block, err := redis.Int64s(conn.Do("BLOCK", name, 1000))
+			conn.Close()
 			if err != nil {
-				return 0, err
+				log.Fatal(err)
 			}
 			id, last, step = block[0]-block[2], block[1], block[2]
 		}
 		id += step
-		return id, nil
+		return id
 	}
 }
-
 func main() {
-	conn, err := redis.Dial("tcp", "127.0.0.1:"+os.Args[1])
-	next, id := Ids(conn, os.Args[2]), int64(0)
-	for count, _ := strconv.Atoi(os.Args[3]); err == nil && count > 0; count-- {
-		id, err = next()
-		fmt.Println(id)
+	next := Ids("127.0.0.1:"+os.Args[1], os.Args[2])
+	for count, _ := strconv.Atoi(os.Args[3]); count > 0; count-- {
+		fmt.Println(next())
 	}
 }
