@@ -69,7 +69,7 @@ CLI_SRC    = client/cli_admin.c client/cli_doctor.c client/cli_look.c client/cli
              client/cli_members.c client/cli_take.c client/link.c
 UNIT_TESTS = alloc_test cache_test lane_test options_test reply_test resp_test store_test
 
-FUZZERS    = request config
+FUZZERS    = request config reply
 
 COMMON_OBJ = $(COMMON_SRC:%.c=$(OBJ)/%.o)
 CLI_OBJ    = $(CLI_SRC:%.c=$(OBJ)/pic/%.o)
@@ -217,15 +217,16 @@ run-tests:
 FUZZ_SECONDS ?= 60
 FUZZ_CC      ?= clang
 
-$(OUT)/tests/fuzz-%: $(OBJ)/tests/fuzz/%.o $(OBJ)/tests/fuzz/replay.o $(SERVER_OBJ) $(COMMON_OBJ)
+$(OUT)/tests/fuzz-%: $(OBJ)/tests/fuzz/%.o $(OBJ)/tests/fuzz/replay.o $(SERVER_OBJ) $(COMMON_OBJ) \
+                     $(CLIENT_COMMON_OBJ)
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) -o $@ $^ $(PKG_LIBS)
 
-build/fuzz/%: tests/fuzz/%.c $(SERVER_SRC) $(COMMON_SRC) Makefile
+build/fuzz/%: tests/fuzz/%.c $(SERVER_SRC) $(COMMON_SRC) $(CLIENT_COMMON) Makefile
 	@mkdir -p build/fuzz/corpus/$*
 	$(FUZZ_CC) -std=gnu11 -D_GNU_SOURCE -g -O1 -fsanitize=fuzzer,address,undefined \
 	    -fno-sanitize-recover=all -pthread $(PKG_CFLAGS) -Icommon -Iserver -Itests/fuzz -o $@ \
-	    $< $(SERVER_SRC) $(COMMON_SRC) $(PKG_LIBS)
+	    $< $(SERVER_SRC) $(COMMON_SRC) $(CLIENT_COMMON) $(PKG_LIBS)
 
 deps-fuzz: deps-run
 	$(call apt_install,clang libclang-rt-14-dev)

@@ -479,6 +479,77 @@ class Outage(Case):
         self.assertGreater(rounds, 0)
 
 
+class Costs(Case):
+    """Release build only: what the system and valgrind see."""
+
+    def setUp(self):
+        if "san/" in DRIVER:
+            self.skipTest("another build")
+
+    def test_no_system_call_while_a_block_lasts(self):
+        path = os.path.join(self.tmp(), "trace")
+        s = self.stub()
+        d = self.driver(s, options="block_min=1000000 hold_ms=0",
+                        wrap=("strace", "-D", "-f", "-o", path))
+
+        def lines():
+            with open(path) as f:
+                return f.read().splitlines()
+
+        d.call("next", 0)
+        harness.wait_until(lambda: d.stats()["refills"] == 1, "the block")
+        for local in (False, True):
+            if local:
+                d.call("seq", 0, "other", "block_min=1000000 hold_ms=0 local_ids=1000")
+                d.call("next", 1, 2000)
+            before = len(lines())
+            d.call("next", int(local), 100000)
+            now = lines()[before:]
+            # those of the driver: a line read, one written, memory for 100,000 ids
+            self.assertLess(len(now), 20, now)
+            self.assertEqual([l for l in now if re.search(r"futex|epoll|eventfd|sendto", l)], [])
+
+    def test_a_refill_costs_few_system_calls(self):
+        path = os.path.join(self.tmp(), "trace")
+        s = self.stub()
+        d = self.driver(s, options="block_min=1000 block_max=1000 hold_ms=0",
+                        wrap=("strace", "-D", "-f", "-o", path))
+        d.call("next", 0, 1000)
+        harness.wait_until(lambda: d.stats()["in_hand"] >= 1000, "two blocks")
+        with open(path) as f:
+            before = len(f.readlines())
+        refills = d.stats()["refills"]
+        for _ in range(100):
+            d.call("next", 0, 1000)
+        with open(path) as f:
+            now = f.readlines()[before:]
+        refills = d.stats()["refills"] - refills
+        loop = {l.split()[0] for l in now if "sendto(" in l}
+        self.assertEqual(len(loop), 1)
+        # woken, read why, sent, waited, received, waited
+        calls = [l for l in now if l.split()[0] in loop and "resumed" not in l and "futex" not in l]
+        self.assertGreater(refills, 90)
+        self.assertLess(len(calls) / refills, 6.5)
+
+    def test_valgrind_finds_nothing(self):
+        server = self.hilod()
+        d = self.driver(address(server), wrap=(
+            "valgrind", "-q", "--leak-check=full", "--show-leak-kinds=all",
+            "--errors-for-leak-kinds=definite,indirect,possible", "--error-exitcode=9"),
+            open_options="timeout_ms=20000 request_ms=10000", options="block_max=500")
+        self.assertEqual(d.ids("next", 0, 2000), list(range(1, 2001)))
+        d.call("async", 0, 50)
+        d.call("block", 0, 10)
+        d.call("seq", 0, "local", "local_ids=10")
+        self.assertEqual(d.burst(1, 4, 500)["twice"], "0")
+        d.call("shut", 1)
+        d.call("open", "127.0.0.1:1", "timeout_ms=300")
+        d.call("seq", 1, "orders")
+        self.assertEqual(d.fails("next", 2).word, "UNAVAIL")
+        d.call("close", 1)
+        d.call("close", 0)
+
+
 class Fork(Case):
     def setUp(self):
         if "/tsan/" in DRIVER:  # it can't follow a fork of a program with threads

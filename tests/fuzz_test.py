@@ -30,20 +30,30 @@ class Corpus(harness.Case):
     def test_configurations(self):
         self.replay("config")
 
-    def test_the_corpus_reaches_the_whole_parser(self):
+    def test_replies(self):
+        self.replay("reply")
+
+    def reaches(self, target, source, others=()):
+        """How much of a parser the kept corpus goes through, in percent of its lines."""
         tmp = self.tmp()
-        sources = [os.path.join(ROOT, p) for p in ("tests/fuzz/request.c",
-                                                   "tests/fuzz/replay.c", "common/resp.c")]
+        sources = [os.path.join(ROOT, p) for p in ("tests/fuzz/%s.c" % target,
+                                                   "tests/fuzz/replay.c", source, *others)]
         subprocess.run(["gcc", "-std=gnu11", "-D_GNU_SOURCE", "-O0", "--coverage",
                         "-I" + os.path.join(ROOT, "common"), "-o", "fuzz", *sources],
                        cwd=tmp, check=True)
-        subprocess.run(["./fuzz", corpus("request")], cwd=tmp, check=True,
+        subprocess.run(["./fuzz", corpus(target)], cwd=tmp, check=True,
                        stdout=subprocess.DEVNULL)
-        said = subprocess.run(["gcov", "-n", "fuzz-resp.gcda"], cwd=tmp, check=True,
+        data = "fuzz-%s.gcda" % os.path.basename(source)[:-2]
+        said = subprocess.run(["gcov", "-n", data], cwd=tmp, check=True,
                               stdout=subprocess.PIPE).stdout.decode()
-        lines = re.search(r"File '\S*common/resp\.c'\nLines executed:([\d.]+)%", said)
+        lines = re.search(r"File '\S*%s'\nLines executed:([\d.]+)%%" % source, said)
         self.assertTrue(lines, said)
-        self.assertGreaterEqual(float(lines.group(1)), 95)
+        return float(lines.group(1))
+
+    def test_the_corpus_reaches_the_whole_of_the_parsers(self):
+        self.assertGreaterEqual(self.reaches("request", "common/resp.c"), 95)
+        self.assertGreaterEqual(self.reaches("reply", "common/reply_parse.c",
+                                             ["common/number.c"]), 95)
 
 
 if __name__ == "__main__":
