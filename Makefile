@@ -8,7 +8,7 @@
 #   make docs       what is made from the table of options: sample configuration, manual
 #   make lint       format, static analysis, layers; needs deps
 #   make fuzz       fuzzes the parsers, FUZZ_SECONDS each
-#   make bench      benchmarks
+#   make bench      grants of hilod beside Redis; bench-client: ids of libhilo beside others
 #   make install    DESTDIR and PREFIX are honoured
 #
 # VARIANT=release|debug|asan|tsan; the release is in build/, the others in build/VARIANT/.
@@ -80,7 +80,7 @@ SERVER_OBJ = $(SERVER_SRC:%.c=$(OBJ)/%.o)
 UNIT_BIN   = $(UNIT_TESTS:%=$(OUT)/tests/%)
 FUZZ_BIN   = $(FUZZERS:%=$(OUT)/tests/fuzz-%)
 
-.PHONY: all run client-bins deps-fuzz fuzz run-fuzz test test-long test-bins unit-bins deps deps-run deps-test docs lint layers bench install uninstall clean
+.PHONY: all run client-bins deps-fuzz fuzz run-fuzz test test-long test-bins unit-bins deps deps-run deps-test docs lint layers bench bench-client install uninstall clean
 .DELETE_ON_ERROR:
 
 LIB_VERSION = 0.1.0
@@ -180,7 +180,7 @@ run: deps-run
 	@sh tests/hints.sh
 	@exec build/hilod --data ./hilo-data
 
-$(OUT)/tests/disk.so: tests/disk.c Makefile
+$(OUT)/tests/%.so: tests/%.c Makefile
 	@mkdir -p $(@D)
 	$(CC) -std=gnu11 -D_GNU_SOURCE -O2 $(WARNINGS) -shared -fPIC -o $@ $<
 
@@ -198,7 +198,7 @@ build/clients/node: tests/clients/package.json tests/clients/package-lock.json
 
 client-bins: build/clients/take-go build/clients/node
 
-test-bins: all unit-bins $(OUT)/tests/driver $(OUT)/tests/callbacks $(FUZZ_BIN) $(OUT)/manual $(OUT)/tests/disk.so
+test-bins: all unit-bins $(OUT)/tests/driver $(OUT)/tests/callbacks $(FUZZ_BIN) $(OUT)/manual $(OUT)/tests/disk.so $(OUT)/tests/nowipe.so
 
 test: deps-test
 	@$(MAKE) --no-print-directory run-tests
@@ -268,8 +268,17 @@ $(OUT)/bench/load: bench/load.c Makefile
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -MMD -MP $(ALL_LDFLAGS) -o $@ $<
 
+# With the shared library, as programs have it.
+$(OUT)/bench/client: bench/client.c $(OUT)/libhilo.so Makefile
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) -Icommon -Iclient $(ALL_LDFLAGS) -o $@ bench/client.c -L$(OUT) -lhilo \
+	    -Wl,-rpath,$(abspath $(OUT))
+
 bench: all $(OUT)/bench/load
 	@/usr/bin/python3 bench/wire.py
+
+bench-client: all $(OUT)/bench/load $(OUT)/bench/client
+	@/usr/bin/python3 bench/client.py
 
 # --- install ------------------------------------------------------------------------------
 

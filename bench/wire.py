@@ -62,8 +62,8 @@ class Redis:
         shutil.rmtree(self.dir, ignore_errors=True)
 
 
-def load(port, pipeline, requests, name):
-    out = subprocess.run([LOAD, "127.0.0.1", str(port), str(CONNECTIONS), str(pipeline),
+def load(port, pipeline, requests, name, connections=CONNECTIONS):
+    out = subprocess.run([LOAD, "127.0.0.1", str(port), str(connections), str(pipeline),
                           str(requests), "INCR", name], check=True, stdout=subprocess.PIPE)
     return float(re.match(r"(\d+)", out.stdout.decode()).group(1)), out.stdout.decode().strip()
 
@@ -104,4 +104,5 @@ def main():
         hilod.cleanup()
 
 
-main()
+if __name__ == "__main__":
+    main()

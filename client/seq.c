@@ -278,8 +278,10 @@ int seq_take(struct hilo_seq *s, uint32_t n, int64_t deadline_us, struct run *re
 
 struct hilo_seq *seq_new(struct hilo *h, const char *name, const hilo_seq_options *o)
 {
-    struct cache_limits limits = {
-        .block_min = o->block_min, .block_max = o->block_max, .hold_ms = o->hold_ms};
+    struct cache_limits limits = {.block_min = o->block_min,
+                                  .block_max = o->block_max,
+                                  .hold_ms = o->hold_ms,
+                                  .on_demand = o->on_demand == 1};
     struct hilo_seq *s = calloc(1, sizeof *s);
     pthread_condattr_t attr;
 
