@@ -100,6 +100,8 @@ void seq_turn(struct hilo_seq *s, int64_t now_us)
     struct ask *a;
     uint64_t n;
 
+    if (s->closed) /* its end waits for callers to leave */
+        return;
     serve_async(s);
     if (s->fault != 0 && now_us < s->fault_until_us) {
         fail_async(s, s->fault);

@@ -56,7 +56,8 @@ static void on_id(void *arg, uint64_t id, int err)
     pthread_mutex_unlock(&k->lock);
 }
 
-static void begin(struct scene *k, const char *servers, const char *name, int want)
+static void begin_patiently(struct scene *k, const char *servers, const char *name,
+                            int want, unsigned timeout_ms)
 {
     hilo_options o;
     char text[256] = "";
@@ -66,12 +67,17 @@ static void begin(struct scene *k, const char *servers, const char *name, int wa
     k->want = want;
     hilo_options_init(&o);
     o.servers = servers;
-    o.timeout_ms = 120;
-    o.request_ms = 60;
+    o.timeout_ms = timeout_ms;
+    o.request_ms = timeout_ms / 2;
     o.base = k->base;
     if (hilo_open(&o, text, sizeof text, &k->h) != 0)
         fail_msg("%s", text);
     assert_int_equal(hilo_seq_open(k->h, name, NULL, &k->s), 0);
+}
+
+static void begin(struct scene *k, const char *servers, const char *name, int want)
+{
+    begin_patiently(k, servers, name, want, 120);
 }
 
 static void wait_done(struct scene *k, int n)
@@ -211,7 +217,7 @@ static void test_callers_that_wait_are_told_of_the_end(void **state)
         pthread_t t;
         void *rc;
 
-        begin(&k, getenv("HILO_STUB"), "slow", 0);
+        begin_patiently(&k, getenv("HILO_STUB"), "slow", 0, 60000);
         pthread_create(&t, NULL, one_more, k.s);
         do
             hilo_stats(k.s, &st);

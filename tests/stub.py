@@ -142,16 +142,21 @@ class Stub(Listener):
         return bulk(*flat)
 
     def block(self, name, count, floor):
-        """One lane: neighbours. Several lanes and stripe 1: every n-th."""
-        lanes, lane = self.fields["lanes"], self.fields["lane"]
+        """Up to count of the next ids of this lane, as far as their stripe goes."""
+        lanes, lane, stripe = (self.fields[k] for k in ("lanes", "lane", "stripe"))
+        if lanes == 1:
+            stripe = 2**63
         with self.lock:
             first = max(self.next_id, floor + 1)
-            while (first - 1) % lanes != lane - 1:
-                first += 1
-            last = first + (count - 1) * lanes
+            while (first - 1) // stripe % lanes != lane - 1:
+                first += stripe - (first - 1) % stripe
+            step = lanes if stripe == 1 else 1
+            last = first + (count - 1) * step
+            if stripe > 1:
+                last = min(last, first + stripe - 1 - (first - 1) % stripe)
             self.next_id = last + 1
-            self.blocks.append((first, last, lanes))
-        return bulk(first, last, lanes)
+            self.blocks.append((first, last, step))
+        return bulk(first, last, step)
 
     def answer(self, words):
         if words[0] == b"HELLO":
