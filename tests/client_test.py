@@ -430,7 +430,8 @@ class Outage(Case):
             ids = d.ids("next", 0, 100)
         finally:
             a.proc.send_signal(signal.SIGCONT)
-        self.assertEqual(ids, sorted(set(ids)))
+        self.disjoint(ids)
+        self.assertGreater(d.stats()["0.failures"], 0)
 
     def test_a_connection_that_went_silent(self):
         """Nobody says that the peer is gone; the partner is used."""
@@ -483,7 +484,7 @@ class Outage(Case):
 
         waiter = threading.Thread(target=wait, daemon=True)
         waiter.start()
-        while not answered.wait(rng.random() * 0.1):
+        while rounds == 0 or not answered.wait(rng.random() * 0.1):
             i = rng.randrange(2)
             servers[i].kill()
             proxies[i].cut()

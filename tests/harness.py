@@ -265,8 +265,12 @@ class Case(unittest.TestCase):
 
 
 class _Result(unittest.TextTestResult):
+    def startTest(self, test):
+        super().startTest(test)
+        self.begin = time.monotonic()
+
     def _say(self, test, word):
-        print("%-4s %s" % (word, test.id()), flush=True)
+        print("%-4s %5.1f s  %s" % (word, time.monotonic() - self.begin, test.id()), flush=True)
 
     def addSuccess(self, test):
         super().addSuccess(test)

@@ -27,7 +27,7 @@ def suites():
     for variant, out in VARIANTS.items():
         env = {"HILOD": os.path.join(ROOT, out, "hilod"),
                "ASAN_OPTIONS": "detect_leaks=1:abort_on_error=0",
-               "TSAN_OPTIONS": "halt_on_error=0:second_deadlock_stack=1"}
+               "TSAN_OPTIONS": "halt_on_error=0:second_deadlock_stack=1:atexit_sleep_ms=0"}
         for path in sorted(glob.glob(os.path.join(ROOT, "tests", "*_test.py"))):
             name = os.path.basename(path)[:-3]
             if variant == "release" or name not in RELEASE_ONLY:
