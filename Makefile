@@ -269,10 +269,13 @@ $(OUT)/bench/load: bench/load.c Makefile
 	$(CC) $(ALL_CFLAGS) -MMD -MP $(ALL_LDFLAGS) -o $@ $<
 
 # With the shared library, as programs have it.
-$(OUT)/bench/client: bench/client.c $(OUT)/libhilo.so Makefile
+$(OUT)/bench/libempty.so: bench/empty.c Makefile
 	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) -fPIC -shared -o $@ bench/empty.c
+
+$(OUT)/bench/client: bench/client.c $(OUT)/bench/libempty.so $(OUT)/libhilo.so Makefile
 	$(CC) $(ALL_CFLAGS) -Icommon -Iclient $(ALL_LDFLAGS) -o $@ bench/client.c -L$(OUT) -lhilo \
-	    -Wl,-rpath,$(abspath $(OUT))
+	    -L$(OUT)/bench -lempty -Wl,-rpath,$(abspath $(OUT)):$(abspath $(OUT)/bench)
 
 bench: all $(OUT)/bench/load
 	@/usr/bin/python3 bench/wire.py

@@ -8,10 +8,13 @@
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+
+int empty_next(void *s, uint64_t *ret_id); /* empty.c */
 
 static double now_ns(void)
 {
@@ -62,6 +65,7 @@ static hilo *open_handle(const char *server)
 struct job {
     pthread_barrier_t *start;
     hilo_seq *s; /* NULL: atomic adds */
+    bool empty;  /* calls of a function that does nothing */
     uint64_t count;
     uint64_t sum; /* so that nothing is optimized away */
     double ns;
@@ -78,7 +82,12 @@ static void *run(void *arg)
         hilo_next(j->s, &id); /* the first fetches a block */
     pthread_barrier_wait(j->start);
     begin = now_ns();
-    if (j->s == NULL) {
+    if (j->empty) {
+        for (uint64_t i = 0; i < j->count; i++) {
+            empty_next(j, &id);
+            sum += id;
+        }
+    } else if (j->s == NULL) {
         for (uint64_t i = 0; i < j->count; i++)
             sum += atomic_fetch_add(&own, 1);
     } else {
@@ -94,7 +103,7 @@ static void *run(void *arg)
 }
 
 /* The mean over threads of what one operation took a thread. */
-static double measure(hilo_seq *s, unsigned threads, uint64_t count)
+static double measure(hilo_seq *s, bool empty, unsigned threads, uint64_t count)
 {
     pthread_barrier_t start;
     pthread_t t[8];
@@ -103,7 +112,7 @@ static double measure(hilo_seq *s, unsigned threads, uint64_t count)
 
     pthread_barrier_init(&start, NULL, threads);
     for (unsigned i = 0; i < threads; i++) {
-        j[i] = (struct job){.start = &start, .s = s, .count = count};
+        j[i] = (struct job){.start = &start, .s = s, .empty = empty, .count = count};
         pthread_create(&t[i], NULL, run, &j[i]);
     }
     for (unsigned i = 0; i < threads; i++) {
@@ -121,10 +130,13 @@ static void micro(const char *server, int rounds, uint64_t count)
     hilo_seq *local = open_seq(h, "local", 8 * count, 10000);
 
     for (int i = 0; i < rounds; i++) {
-        double one = measure(NULL, 1, count), block = measure(shared, 1, count);
-        double two = measure(NULL, 2, count), sub = measure(local, 2, count);
+        double one = measure(NULL, false, 1, count);
+        double block = measure(shared, false, 1, count);
+        double two = measure(NULL, false, 2, count);
+        double sub = measure(local, false, 2, count);
+        double empty = measure(NULL, true, 1, count);
 
-        printf("%.3f %.3f %.3f %.3f\n", one, block, two, sub);
+        printf("%.3f %.3f %.3f %.3f %.3f\n", one, block, two, sub, empty);
     }
     hilo_close(h);
 }

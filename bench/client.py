@@ -81,13 +81,14 @@ class Postgres:
 def micro(server):
     rows = [list(map(float, l.split())) for l in
             client("micro", server, ROUNDS, 10000000).splitlines()]
-    one, block, two, sub = zip(*rows)
+    one, block, two, sub, empty = zip(*rows)
     print("an atomic add, one thread:          ", middle(one, " ns"))
     print("an id of the shared block:          ", middle(block, " ns"))
     print("    as a multiple of the atomic add:", middle([b / a for a, b in zip(one, block)]))
     print("an atomic add on each of 2 threads: ", middle(two, " ns"))
     print("an id of sub-blocks, on each of 2:  ", middle(sub, " ns"))
     print("    as a multiple of the atomic add:", middle([b / a for a, b in zip(two, sub)]))
+    print("an empty function of a shared library:", middle(empty, " ns"))
 
 
 def rates(hilod, server):
@@ -114,7 +115,7 @@ def rates(hilod, server):
                     "cache 1" if name == "plain" else "cache 1000"), []).append(postgres.rate(name))
     print("\nids a second, one thread, one connection:")
     for title, values in results.items():
-        print("%-32s %s" % (title, middle([v / 1e6 for v in values], " M")))
+        print("%-32s %s" % (title, middle([v / 1e3 for v in values], " k")))
     for s in (redis, postgres):
         if s:
             s.stop()

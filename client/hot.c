@@ -44,23 +44,6 @@ static uint32_t slot_count(struct hot_slot *slot)
     return atomic_load_explicit(&slot->count, memory_order_acquire);
 }
 
-enum hot_result hot_take_moved(struct hot *h, uint64_t ticket, uint64_t *ret)
-{
-    struct hot_slot *slot = slot_of(h, ticket);
-    uint64_t first = atomic_load_explicit(&slot->first, memory_order_acquire);
-    uint64_t step = atomic_load_explicit(&slot->step, memory_order_acquire);
-    uint32_t count = slot_count(slot);
-    uint64_t now = atomic_load_explicit(&h->cursor, memory_order_acquire);
-
-    /* Has it moved again, what was read may be of two blocks: the ticket is burnt. */
-    if (HOT_GENERATION(now) != HOT_GENERATION(ticket))
-        return hot_take(h, ret);
-    if (HOT_OFFSET(ticket) >= count)
-        return HOT_EMPTY;
-    *ret = first + HOT_OFFSET(ticket) * step;
-    return HOT_OFFSET(ticket) == atomic_load(&slot->refill_at) ? HOT_REFILL : HOT_TAKEN;
-}
-
 enum hot_result hot_take_run(struct hot *h, uint32_t n, struct run *ret)
 {
     uint64_t seen = atomic_load_explicit(&h->cursor, memory_order_acquire);
@@ -107,15 +90,28 @@ static uint32_t as_refill(uint64_t refill_at)
     return refill_at < NO_REFILL ? (uint32_t)refill_at : NO_REFILL;
 }
 
+void hot_settle(struct hot *h)
+{
+    uint64_t cursor = atomic_load(&h->cursor);
+    uint64_t end = (cursor & ~(uint64_t)UINT32_MAX) | slot_count(slot_of(h, cursor));
+
+    /* Whoever adds meanwhile makes this fail, and the next one tries again. */
+    if (cursor > end)
+        atomic_compare_exchange_strong(&h->cursor, &cursor, end);
+}
+
 void hot_publish(struct hot *h, struct run r, uint64_t refill_at)
 {
-    uint64_t next = (uint64_t)(HOT_GENERATION(atomic_load(&h->cursor)) + 1) << 32;
+    uint32_t owner = HOT_GENERATION(atomic_load(&h->cursor)) + 1;
+    uint64_t next = (uint64_t)owner << 32;
     struct hot_slot *slot = slot_of(h, next);
 
+    atomic_store_explicit(&slot->owner, owner - 1, memory_order_release); /* not its */
     atomic_store_explicit(&slot->first, r.first, memory_order_release);
     atomic_store_explicit(&slot->step, r.step, memory_order_release);
     atomic_store_explicit(&slot->count, (uint32_t)run_count(r), memory_order_release);
     atomic_store_explicit(&slot->refill_at, as_refill(refill_at), memory_order_release);
+    atomic_store_explicit(&slot->owner, owner, memory_order_release);
     atomic_store_explicit(&h->cursor, next, memory_order_release);
 }
 

@@ -3,8 +3,9 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 __thread struct local_table local_table;
 
@@ -30,11 +31,20 @@ void local_release(uint32_t row)
         atomic_fetch_and(&used[row / 64], ~(UINT64_C(1) << (row % 64)));
 }
 
+static void unmap(struct local_table t)
+{
+    if (t.rows != NULL)
+        munmap(t.rows, t.n * sizeof *t.rows);
+}
+
 /* Destructors of others may come after this one and take ids again. */
 static void end_of_thread(void *rows)
 {
+    struct local_table old = local_table;
+
+    (void)rows;
     local_table = (struct local_table){.rows = NULL};
-    free(rows);
+    unmap(old);
 }
 
 static void make_key(void)
@@ -42,26 +52,40 @@ static void make_key(void)
     have_key = pthread_key_create(&key, end_of_thread) == 0;
 }
 
+/* Pages of their own, which a forked child finds empty. */
+static struct local_table make_table(size_t least)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t bytes = (least * sizeof(struct local) + page - 1) / page * page;
+    void *rows =
+        mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    if (rows == MAP_FAILED)
+        return (struct local_table){.rows = NULL};
+    if (madvise(rows, bytes, MADV_WIPEONFORK) != 0) {
+        munmap(rows, bytes); /* seq.c doesn't come here where pages can't be wiped */
+        return (struct local_table){.rows = NULL};
+    }
+    return (struct local_table){.rows = rows, .n = bytes / sizeof(struct local)};
+}
+
 struct local *local_row(uint32_t row)
 {
-    struct local *rows;
-    size_t n = row + 1;
+    struct local_table t;
 
-    if (n <= local_table.n)
+    if (row < local_table.n)
         return &local_table.rows[row];
     pthread_once(&once, make_key);
-    if (!have_key)
+    t = make_table((size_t)row + 1);
+    if (t.rows == NULL)
         return NULL;
-    rows = calloc(n, sizeof *rows);
-    if (rows == NULL)
-        return NULL;
-    if (pthread_setspecific(key, rows) != 0) {
-        free(rows);
+    if (!have_key || pthread_setspecific(key, t.rows) != 0) {
+        unmap(t);
         return NULL;
     }
     if (local_table.n > 0)
-        memcpy(rows, local_table.rows, local_table.n * sizeof *rows);
-    free(local_table.rows);
-    local_table = (struct local_table){.rows = rows, .n = n};
+        memcpy(t.rows, local_table.rows, local_table.n * sizeof *t.rows);
+    unmap(local_table);
+    local_table = t;
     return &local_table.rows[row];
 }

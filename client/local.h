@@ -2,8 +2,9 @@
  *
  * Each thread has a table with a row for every sequence that was opened with local_ids.
  * A row belongs to the sequence whose serial it holds: the serial of a closed handle
- * never comes again, and in a forked child no serial matches (hot.h), so that nothing
- * outlives a close or a fork. Rows hold no pointers; the table goes with its thread.
+ * never comes again, and in a forked child the table is wiped (MADV_WIPEONFORK), so
+ * that nothing outlives a close or a fork. Rows hold no pointers; the table goes with
+ * its thread.
  *
  * The tables, and which rows are in use, are the process's, since threads are. */
 #ifndef HILO_LOCAL_H

@@ -38,8 +38,10 @@ static bool next_block(struct hilo_seq *s)
 
     if (hot_left(s->hot) > 0)
         return true;
-    if (!cache_pop(&s->cache, &r))
+    if (!cache_pop(&s->cache, &r)) {
+        hot_settle(s->hot);
         return false;
+    }
     s->finished += hot_taken(s->hot);
     hot_publish(s->hot, r, cache_refill_at(&s->cache, run_count(r)));
     return true;
@@ -298,7 +300,8 @@ struct hilo_seq *seq_new(struct hilo *h, const char *name, const hilo_seq_option
     memcpy(s->name, name, strlen(name) + 1);
     s->timeout_us =
         (int64_t)(o->timeout_ms != 0 ? o->timeout_ms : h->timeout_ms) * 1000;
-    s->local = o->local_ids > 0 ? local_reserve() : LOCAL_NONE;
+    s->serial = s->hot->serial;
+    s->local = o->local_ids > 0 && s->pid == 0 ? local_reserve() : LOCAL_NONE;
     s->local_ids = s->local != LOCAL_NONE ? o->local_ids : 0;
     s->way = s->pid != 0 ? WAY_CAREFUL : s->local_ids > 0 ? WAY_LOCAL : WAY_SHARED;
     pthread_condattr_init(&attr);

@@ -36,7 +36,8 @@ struct hilo_seq {
     /* The fast path reads these. */
     struct hot *hot;
     enum seq_way way;
-    uint32_t local; /* where threads keep theirs, see local.h */
+    uint32_t local;  /* where threads keep theirs, see local.h; or LOCAL_NONE */
+    uint64_t serial; /* that of hot */
     uint32_t local_ids;
 
     struct hilo *h;

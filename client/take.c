@@ -38,7 +38,7 @@ static int local_refill(struct hilo_seq *s, int64_t deadline_us, uint64_t *ret_i
         return rc;
     *ret_id = r.first;
     if (mine != NULL)
-        *mine = (struct local){.serial = s->hot->serial,
+        *mine = (struct local){.serial = s->serial,
                                .next = r.first + r.step,
                                .end = r.last + r.step,
                                .step = r.step};
@@ -92,22 +92,24 @@ take(struct hilo_seq *s, uint64_t *ret_id, int (*slow)(struct hilo_seq *, uint64
 
     if (UNLIKELY(s == NULL || ret_id == NULL))
         return slow(s, ret_id);
-    if (s->way == WAY_LOCAL && LIKELY(s->local < local_table.n)) {
+    if (s->way == WAY_SHARED) {
+        got = hot_take(s->hot, ret_id);
+        if (LIKELY(got == HOT_TAKEN))
+            return 0;
+        return got == HOT_REFILL ? tell_cache(s) : slow(s, ret_id);
+    }
+    /* No row, or one of another sequence, or used up: also in a forked child. */
+    if (LIKELY(s->local < local_table.n)) {
         struct local *mine = &local_table.rows[s->local];
         uint64_t id = mine->next;
 
-        if (UNLIKELY(mine->serial != s->hot->serial || id == mine->end))
-            return slow(s, ret_id);
-        mine->next = id + mine->step;
-        *ret_id = id;
-        return 0;
+        if (LIKELY(mine->serial == s->serial && id != mine->end)) {
+            mine->next = id + mine->step;
+            *ret_id = id;
+            return 0;
+        }
     }
-    if (UNLIKELY(s->way != WAY_SHARED))
-        return slow(s, ret_id);
-    got = hot_take(s->hot, ret_id);
-    if (LIKELY(got == HOT_TAKEN))
-        return 0;
-    return got == HOT_REFILL ? tell_cache(s) : slow(s, ret_id);
+    return slow(s, ret_id);
 }
 
 int hilo_next(hilo_seq *s, uint64_t *ret_id)
