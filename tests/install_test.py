@@ -44,7 +44,7 @@ class Install(harness.Case):
 
     def test_the_program_of_the_readme(self):
         source = PROGRAM.search(read("README.md")).group(1)
-        self.assertLessEqual(len([l for l in source.splitlines() if l.strip()]), 14)
+        self.assertLessEqual(len([l for l in source.splitlines() if l.strip()]), 10)
         server = self.hilod()
         path, said = self.build_and_run("cc", source, ("--cflags", "--libs"), server)
         self.assertEqual(said.split(), ["1", "2", "3"])
