@@ -131,6 +131,12 @@ $(OUT)/tests/driver: tests/driver.c common/error.c $(OUT)/libhilo.a Makefile
 	$(CC) $(ALL_CFLAGS) -Icommon -Iclient $(ALL_LDFLAGS) -o $@ tests/driver.c common/error.c \
 	    $(OUT)/libhilo.a $(LIB_LIBS)
 
+# One module of the library by itself.
+$(OUT)/tests/hot_test: tests/hot_test.c $(OBJ)/pic/client/hot.o $(OBJ)/pic/common/run.o \
+                       $(OBJ)/pic/common/lane.o Makefile
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) -Icommon -Iclient $(ALL_LDFLAGS) -o $@ $(filter-out Makefile,$^) -lcmocka
+
 $(OUT)/tests/callbacks: tests/callbacks.c $(OUT)/libhilo.a Makefile
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -Icommon -Iclient $(ALL_LDFLAGS) -o $@ tests/callbacks.c \
@@ -198,7 +204,7 @@ build/clients/node: tests/clients/package.json tests/clients/package-lock.json
 
 client-bins: build/clients/take-go build/clients/node
 
-test-bins: all unit-bins $(OUT)/tests/driver $(OUT)/tests/callbacks $(FUZZ_BIN) $(OUT)/manual $(OUT)/tests/disk.so $(OUT)/tests/nowipe.so
+test-bins: all unit-bins $(OUT)/tests/driver $(OUT)/tests/callbacks $(OUT)/tests/hot_test $(FUZZ_BIN) $(OUT)/manual $(OUT)/tests/disk.so $(OUT)/tests/nowipe.so
 
 test: deps-test
 	@$(MAKE) --no-print-directory run-tests
