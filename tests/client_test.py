@@ -441,11 +441,12 @@ class Outage(Case):
                         options="block_min=10 block_max=10 hold_ms=0")
         ids = d.ids("next", 0, 200)
         p.silent = True
+        harness.wait_until(lambda: d.stats()["0.failures"] or ids.extend(d.ids("next", 0, 10)),
+                           "the silent one to be asked")
         ids += d.ids("next", 0, 200)
         p.silent = False
         ids += d.ids("next", 0, 200)
         self.disjoint(ids)
-        self.assertGreater(d.stats()["0.failures"], 0)
 
     def test_primary_first(self):
         a, b = self.stub(lane=1, lanes=2, stripe=1), self.stub(lane=2, lanes=2, stripe=1)
@@ -543,7 +544,8 @@ class Costs(Case):
             now = lines()[before:]
             # those of the driver: a line read, one written, memory for 100,000 ids
             self.assertLess(len(now), 20, now)
-            self.assertEqual([l for l in now if re.search(r"futex|epoll|eventfd|sendto", l)], [])
+            self.assertEqual([l for l in now if re.search(r"futex|sendto|recv|write\((?!1,)", l)],
+                             [])
 
     def test_a_refill_costs_few_system_calls(self):
         path = os.path.join(self.tmp(), "trace")
@@ -917,9 +919,11 @@ class Identity(Case):
         a = self.stub(uuid="u", boot="1-a", shared=1)
         b = self.stub(uuid="u", boot="1-b", shared=1, next_id=1000001)
         d = self.driver(a, b, options="block_min=100 block_max=100 hold_ms=0")
-        ids = d.ids("next", 0, 5000)
+        ids = []
+        harness.wait_until(lambda: ids.extend(d.ids("next", 0, 1000)) or a.blocks and b.blocks,
+                           "both to be asked")
+        ids += d.ids("next", 0, 5000)
         self.disjoint(ids)
-        self.assertTrue(a.blocks and b.blocks)
         for s in (a, b):  # each has a floor of its own
             self.assertTrue(all(floor < s.blocks[-1][1] for _, _, floor in s.asked))
 
