@@ -101,13 +101,9 @@ static bool is_usable(struct server *sv, const struct hilo_seq *s, bool connect,
     }
     if (sv->state == SERVER_READY)
         return true;
-    if (sv->state == SERVER_DOWN && sv->retry_us <= now_us) {
-        if (connect)
-            server_connect(sv, now_us);
-        else
-            r->hope = true;
-    }
-    if (sv->state == SERVER_DOWN)
+    if (sv->state == SERVER_DOWN && sv->retry_us <= now_us && connect)
+        server_connect(sv, now_us);
+    if (sv->state == SERVER_DOWN && sv->retry_us > now_us)
         note_refusal(r, sv->err, sv->retry_us, sv->why);
     else
         r->hope = true;

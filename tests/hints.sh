@@ -15,6 +15,8 @@ Try, in another terminal:
   $one
   $many
   $info
+  build/hilo next orders -n 3
+  build/hilo doctor
 
 Ctrl-C stops it.
 EOF
