@@ -304,6 +304,7 @@ install: all
 	ln -sf $(SONAME) $(LIB)/libhilo.so
 	install -D -m 644 $(OUT)/libhilo.a $(LIB)/libhilo.a
 	install -D -m 644 client/hilo.h $(BIN)/include/hilo.h
+	install -D -m 644 client/hilo_inline.h $(BIN)/include/hilo_inline.h
 	install -D -m 644 common/hilo_error.h $(BIN)/include/hilo_error.h
 	sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(LIB_VERSION)|' client/hilo.pc.in > $(OUT)/hilo.pc
 	install -D -m 644 $(OUT)/hilo.pc $(LIB)/pkgconfig/hilo.pc
@@ -317,7 +318,8 @@ install: all
 
 uninstall:
 	rm -f $(BIN)/sbin/hilod $(BIN)/bin/hilo $(LIB)/libhilo.so* $(LIB)/libhilo.a \
-	    $(BIN)/include/hilo.h $(BIN)/include/hilo_error.h $(LIB)/pkgconfig/hilo.pc \
+	    $(BIN)/include/hilo.h $(BIN)/include/hilo_inline.h \
+	    $(BIN)/include/hilo_error.h $(LIB)/pkgconfig/hilo.pc \
 	    $(MAN)/man8/hilod.8 $(MAN)/man1/hilo.1 $(MAN)/man3/libhilo.3 \
 	    $(BIN)/share/bash-completion/completions/hilo
 	rm -rf $(BIN)/share/doc/hilo

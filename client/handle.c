@@ -439,7 +439,7 @@ void hilo_seq_close(hilo_seq *s)
 {
     struct hilo *h;
 
-    if (s == NULL || !hot_is_ours(s->hot, s->pid))
+    if (s == NULL || !hot_is_ours(s->head.hot, s->pid))
         return;
     h = s->h;
     pthread_mutex_lock(&h->lock);

@@ -46,7 +46,7 @@ void waiter_push(struct waiter_queue *q, struct waiter *w);
 struct waiter *waiter_pop(struct waiter_queue *q);
 
 struct hilo {
-    struct hot *mark; /* tells whether this is a forked child; no ids are in it */
+    struct hilo_hot_ *mark; /* tells whether this is a forked child; no ids are in it */
     int32_t pid;
     pthread_mutex_t lock;
     struct event_base *base;

@@ -168,7 +168,9 @@ int hilo_seq_open(hilo *h, const char *name, const hilo_seq_options *o, hilo_seq
  * do callbacks. May be called from a callback. NULL is allowed. */
 void hilo_seq_close(hilo_seq *s);
 
-/* One id. Waits only when none is in hand, and at most timeout_ms.
+/* One id. Waits only when none is in hand, and at most timeout_ms. (This function and
+ * hilo_try_next are built into the caller, see hilo_inline.h; with HILO_NO_INLINE
+ * defined they are called.)
  *
  * HILO_EUNAVAIL    no server could be reached in that time
  * HILO_ETIMEDOUT   servers can be reached, but have not answered in time
@@ -244,6 +246,8 @@ typedef struct hilo_seq_stats {
 
 /* Numbers since the sequence was opened. HILO_EARG: size is not set. */
 int hilo_stats(hilo_seq *s, hilo_seq_stats *ret);
+
+#include "hilo_inline.h" /* hilo_next and hilo_try_next without a call */
 
 #pragma GCC visibility pop
 #ifdef __cplusplus

@@ -7,7 +7,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-__thread struct local_table local_table;
+/* Nobody's row: its serial is no sequence's, so it is never written. */
+static struct hilo_row_ nobody;
+
+__thread struct hilo_rows_ hilo_rows_ = {.last = &nobody};
 
 static _Atomic uint64_t used[LOCAL_MAX / 64]; /* a bit for each row */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -31,7 +34,7 @@ void local_release(uint32_t row)
         atomic_fetch_and(&used[row / 64], ~(UINT64_C(1) << (row % 64)));
 }
 
-static void unmap(struct local_table t)
+static void unmap(struct hilo_rows_ t)
 {
     if (t.rows != NULL)
         munmap(t.rows, t.n * sizeof *t.rows);
@@ -40,10 +43,10 @@ static void unmap(struct local_table t)
 /* Destructors of others may come after this one and take ids again. */
 static void end_of_thread(void *rows)
 {
-    struct local_table old = local_table;
+    struct hilo_rows_ old = hilo_rows_;
 
     (void)rows;
-    local_table = (struct local_table){.rows = NULL};
+    hilo_rows_ = (struct hilo_rows_){.last = &nobody};
     unmap(old);
 }
 
@@ -53,28 +56,30 @@ static void make_key(void)
 }
 
 /* Pages of their own, which a forked child finds empty. */
-static struct local_table make_table(size_t least)
+static struct hilo_rows_ make_table(size_t least)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    size_t bytes = (least * sizeof(struct local) + page - 1) / page * page;
+    size_t bytes = (least * sizeof(struct hilo_row_) + page - 1) / page * page;
     void *rows =
         mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
     if (rows == MAP_FAILED)
-        return (struct local_table){.rows = NULL};
+        return (struct hilo_rows_){.rows = NULL};
     if (madvise(rows, bytes, MADV_WIPEONFORK) != 0) {
         munmap(rows, bytes); /* seq.c doesn't come here where pages can't be wiped */
-        return (struct local_table){.rows = NULL};
+        return (struct hilo_rows_){.rows = NULL};
     }
-    return (struct local_table){.rows = rows, .n = bytes / sizeof(struct local)};
+    return (struct hilo_rows_){.rows = rows, .n = bytes / sizeof(struct hilo_row_)};
 }
 
-struct local *local_row(uint32_t row)
+struct hilo_row_ *local_row(uint32_t row)
 {
-    struct local_table t;
+    struct hilo_rows_ t;
 
-    if (row < local_table.n)
-        return &local_table.rows[row];
+    if (row < hilo_rows_.n) {
+        hilo_rows_.last = &hilo_rows_.rows[row];
+        return hilo_rows_.last;
+    }
     pthread_once(&once, make_key);
     t = make_table((size_t)row + 1);
     if (t.rows == NULL)
@@ -83,9 +88,10 @@ struct local *local_row(uint32_t row)
         unmap(t);
         return NULL;
     }
-    if (local_table.n > 0)
-        memcpy(t.rows, local_table.rows, local_table.n * sizeof *t.rows);
-    unmap(local_table);
-    local_table = t;
-    return &local_table.rows[row];
+    if (hilo_rows_.n > 0)
+        memcpy(t.rows, hilo_rows_.rows, hilo_rows_.n * sizeof *t.rows);
+    unmap(hilo_rows_);
+    hilo_rows_ = t;
+    hilo_rows_.last = &t.rows[row];
+    return hilo_rows_.last;
 }

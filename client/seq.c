@@ -28,7 +28,7 @@ void seq_kick(struct hilo_seq *s)
 
 static uint64_t taken(const struct hilo_seq *s)
 {
-    return s->finished + hot_taken(s->hot);
+    return s->finished + hot_taken(s->head.hot);
 }
 
 /* Puts the next block of the queue in use when the present one is used up. */
@@ -36,27 +36,27 @@ static bool next_block(struct hilo_seq *s)
 {
     struct run r;
 
-    if (hot_left(s->hot) > 0)
+    if (hot_left(s->head.hot) > 0)
         return true;
     if (!cache_pop(&s->cache, &r)) {
-        hot_settle(s->hot);
+        hot_settle(s->head.hot);
         return false;
     }
-    s->finished += hot_taken(s->hot);
-    hot_publish(s->hot, r, cache_refill_at(&s->cache, run_count(r)));
+    s->finished += hot_taken(s->head.hot);
+    hot_publish(s->head.hot, r, cache_refill_at(&s->cache, run_count(r)));
     return true;
 }
 
 /* Ids from what is in hand; false when there are none. */
 static bool take_in_hand(struct hilo_seq *s, uint32_t n, struct run *ret)
 {
-    enum hot_result got;
+    enum hilo_take_ got;
 
     do {
-        got = hot_take_run(s->hot, n, ret);
-        if (got == HOT_REFILL)
+        got = hot_take_run(s->head.hot, n, ret);
+        if (got == HILO_TAKEN_REFILL_)
             seq_kick(s);
-        if (got != HOT_EMPTY)
+        if (got != HILO_EMPTY_)
             return true;
     } while (next_block(s));
     return false;
@@ -112,7 +112,7 @@ void seq_turn(struct hilo_seq *s, int64_t now_us)
     if (s->asking != NULL)
         return;
     s->fault = 0;
-    n = cache_ask(&s->cache, hot_left(s->hot), s->wanted + s->n_async, taken(s),
+    n = cache_ask(&s->cache, hot_left(s->head.hot), s->wanted + s->n_async, taken(s),
                   now_us);
     if (n == 0)
         return;
@@ -133,7 +133,8 @@ void seq_filled(struct hilo_seq *s, struct run r, int64_t now_us)
     cache_filled(&s->cache, r, now_us);
     if (next_block(s) &&
         hot_set_refill(
-            s->hot, cache_refill_at(&s->cache, hot_left(s->hot) + hot_taken(s->hot))))
+            s->head.hot,
+            cache_refill_at(&s->cache, hot_left(s->head.hot) + hot_taken(s->head.hot))))
         seq_kick(s);
     pthread_cond_broadcast(&s->arrived);
     seq_turn(s, now_us);
@@ -188,7 +189,7 @@ void seq_fault(struct hilo_seq *s, int err, int64_t until_us, const char *why)
  * ends it. */
 static int64_t check_fault(struct hilo_seq *s, int64_t now_us)
 {
-    if (s->fault == 0 || (hot_left(s->hot) == 0 && s->cache.n == 0))
+    if (s->fault == 0 || (hot_left(s->head.hot) == 0 && s->cache.n == 0))
         return INT64_MAX;
     if (now_us < s->fault_until_us)
         return s->fault_until_us;
@@ -267,7 +268,7 @@ int seq_take(struct hilo_seq *s, uint32_t n, int64_t deadline_us, struct run *re
     struct hilo *h = s->h;
     int rc;
 
-    if (!hot_is_ours(s->hot, s->pid))
+    if (!hot_is_ours(s->head.hot, s->pid))
         return HILO_EFORK;
     pthread_mutex_lock(&h->lock);
     rc = wait_for_ids(s, n, deadline_us, ret);
@@ -291,8 +292,8 @@ struct hilo_seq *seq_new(struct hilo *h, const char *name, const hilo_seq_option
 
     if (s == NULL)
         return NULL;
-    s->hot = hot_new(&s->pid);
-    if (s->hot == NULL) {
+    s->head.hot = hot_new(&s->pid);
+    if (s->head.hot == NULL) {
         free(s);
         return NULL;
     }
@@ -300,10 +301,12 @@ struct hilo_seq *seq_new(struct hilo *h, const char *name, const hilo_seq_option
     memcpy(s->name, name, strlen(name) + 1);
     s->timeout_us =
         (int64_t)(o->timeout_ms != 0 ? o->timeout_ms : h->timeout_ms) * 1000;
-    s->serial = s->hot->serial;
-    s->local = o->local_ids > 0 && s->pid == 0 ? local_reserve() : LOCAL_NONE;
-    s->local_ids = s->local != LOCAL_NONE ? o->local_ids : 0;
-    s->way = s->pid != 0 ? WAY_CAREFUL : s->local_ids > 0 ? WAY_LOCAL : WAY_SHARED;
+    s->head.serial = s->head.hot->serial;
+    s->head.row = o->local_ids > 0 && s->pid == 0 ? local_reserve() : LOCAL_NONE;
+    s->local_ids = s->head.row != LOCAL_NONE ? o->local_ids : 0;
+    s->head.way = s->pid != 0        ? HILO_WAY_CAREFUL_
+                  : s->local_ids > 0 ? HILO_WAY_LOCAL_
+                                     : HILO_WAY_SHARED_;
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_cond_init(&s->arrived, &attr);
@@ -346,8 +349,8 @@ void seq_end(struct hilo_seq *s)
         pthread_cond_wait(&s->arrived, &s->h->lock);
     }
     unkick(s);
-    local_release(s->local);
+    local_release(s->head.row);
     pthread_cond_destroy(&s->arrived);
-    hot_free(s->hot);
+    hot_free(s->head.hot);
     free(s);
 }

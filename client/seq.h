@@ -25,21 +25,9 @@ struct member {
     char why[SERVER_WHY_MAX];
 };
 
-/* Where hilo_next looks for an id first. */
-enum seq_way {
-    WAY_SHARED, /* the block in use */
-    WAY_LOCAL,  /* the thread's own */
-    WAY_CAREFUL /* nowhere: this kernel can't wipe pages in a forked child */
-};
-
 struct hilo_seq {
-    /* The fast path reads these. */
-    struct hot *hot;
-    enum seq_way way;
-    uint32_t local;  /* where threads keep theirs, see local.h; or LOCAL_NONE */
-    uint64_t serial; /* that of hot */
+    struct hilo_head_ head; /* first: callers read it, see hilo_inline.h */
     uint32_t local_ids;
-
     struct hilo *h;
     int32_t pid;
     char name[HILO_NAME_MAX + 1];

@@ -23,8 +23,8 @@ static void fill_server(const struct server *sv, const struct member *m,
 
 static void fill(struct hilo_seq *s, hilo_seq_stats *ret)
 {
-    ret->granted = s->finished + hot_taken(s->hot);
-    ret->in_hand = hot_left(s->hot) + s->cache.queued;
+    ret->granted = s->finished + hot_taken(s->head.hot);
+    ret->in_hand = hot_left(s->head.hot) + s->cache.queued;
     ret->block = s->cache.block;
     ret->per_second = (uint64_t)(s->cache.rate * 1000);
     ret->refills = s->refills;
@@ -45,7 +45,7 @@ int hilo_stats(hilo_seq *s, hilo_seq_stats *ret)
     if (s == NULL || ret == NULL || ret->size <= sizeof(size_t) ||
         ret->size > sizeof all)
         return HILO_EARG;
-    if (!hot_is_ours(s->hot, s->pid))
+    if (!hot_is_ours(s->head.hot, s->pid))
         return HILO_EFORK;
     size = ret->size;
     memset(&all, 0, sizeof all);

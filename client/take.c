@@ -1,4 +1,5 @@
 /* take.c - the functions that hand out ids. */
+#define HILO_NO_INLINE
 #include <stdlib.h>
 #include <string.h>
 #include "clock.h"
@@ -9,9 +10,6 @@
 #include "number.h"
 #include "seq.h"
 
-#define LIKELY(x)   __builtin_expect((x), 1)
-#define UNLIKELY(x) __builtin_expect((x), 0)
-
 static int64_t deadline(const struct hilo_seq *s)
 {
     return steady_us() + s->timeout_us;
@@ -20,28 +18,31 @@ static int64_t deadline(const struct hilo_seq *s)
 /* --- one: the slow ways -------------------------------------------------------------
  */
 
-/* The thread's own ids are used up: some more out of the block in use. */
+/* The thread used another sequence's row last, or its own ids are used up: then some
+ * more out of the block in use. */
 static int local_refill(struct hilo_seq *s, int64_t deadline_us, uint64_t *ret_id)
 {
-    struct local *mine = local_row(s->local);
+    struct hilo_row_ *mine = local_row(s->head.row);
     uint32_t n = mine != NULL ? s->local_ids : 1;
-    enum hot_result got;
+    enum hilo_take_ got;
     struct run r;
     int rc = 0;
 
-    got = hot_take_run(s->hot, n, &r);
-    if (got == HOT_REFILL)
+    if (hilo_take_(s, ret_id) == HILO_TAKEN_)
+        return 0;
+    got = hot_take_run(s->head.hot, n, &r);
+    if (got == HILO_TAKEN_REFILL_)
         seq_kick(s);
-    if (got == HOT_EMPTY)
+    if (got == HILO_EMPTY_)
         rc = seq_take(s, n, deadline_us, &r);
     if (rc != 0)
         return rc;
     *ret_id = r.first;
     if (mine != NULL)
-        *mine = (struct local){.serial = s->serial,
-                               .next = r.first + r.step,
-                               .end = r.last + r.step,
-                               .step = r.step};
+        *mine = (struct hilo_row_){.serial = s->head.serial,
+                                   .next = r.first + r.step,
+                                   .end = r.last + r.step,
+                                   .step = r.step};
     return 0;
 }
 
@@ -51,7 +52,7 @@ static int take_slow(struct hilo_seq *s, int64_t deadline_us, uint64_t *ret_id)
     struct run r;
     int rc;
 
-    if (!hot_is_ours(s->hot, s->pid))
+    if (!hot_is_ours(s->head.hot, s->pid))
         return HILO_EFORK;
     if (s->local_ids > 0)
         return local_refill(s, deadline_us, ret_id);
@@ -63,53 +64,35 @@ static int take_slow(struct hilo_seq *s, int64_t deadline_us, uint64_t *ret_id)
 
 static int __attribute__((noinline)) next_slow(struct hilo_seq *s, uint64_t *ret_id)
 {
-    if (s == NULL || ret_id == NULL)
-        return HILO_EARG;
     return take_slow(s, deadline(s), ret_id);
 }
 
 static int __attribute__((noinline)) try_slow(struct hilo_seq *s, uint64_t *ret_id)
 {
-    if (s == NULL || ret_id == NULL)
-        return HILO_EARG;
     return take_slow(s, 0, ret_id);
 }
 
-static int __attribute__((noinline)) tell_cache(struct hilo_seq *s)
+/* --- one ----------------------------------------------------------------------------
+ */
+
+int hilo_refill_(hilo_seq *s)
 {
     seq_kick(s);
     return 0;
 }
 
-/* --- one: the fast way --------------------------------------------------------------
- */
-
-/* Nothing here may be saved on the stack: every other function is called last. */
+/* The same for those who call us, and for those whose own look found nothing. */
 static inline __attribute__((always_inline)) int
 take(struct hilo_seq *s, uint64_t *ret_id, int (*slow)(struct hilo_seq *, uint64_t *))
 {
-    enum hot_result got;
+    enum hilo_take_ got;
 
-    if (UNLIKELY(s == NULL || ret_id == NULL))
-        return slow(s, ret_id);
-    if (s->way == WAY_SHARED) {
-        got = hot_take(s->hot, ret_id);
-        if (LIKELY(got == HOT_TAKEN))
-            return 0;
-        return got == HOT_REFILL ? tell_cache(s) : slow(s, ret_id);
-    }
-    /* No row, or one of another sequence, or used up: also in a forked child. */
-    if (LIKELY(s->local < local_table.n)) {
-        struct local *mine = &local_table.rows[s->local];
-        uint64_t id = mine->next;
-
-        if (LIKELY(mine->serial == s->serial && id != mine->end)) {
-            mine->next = id + mine->step;
-            *ret_id = id;
-            return 0;
-        }
-    }
-    return slow(s, ret_id);
+    if (s == NULL || ret_id == NULL)
+        return HILO_EARG;
+    got = hilo_take_(s, ret_id);
+    if (HILO_LIKELY_(got == HILO_TAKEN_))
+        return 0;
+    return got == HILO_EMPTY_ ? slow(s, ret_id) : hilo_refill_(s);
 }
 
 int hilo_next(hilo_seq *s, uint64_t *ret_id)
@@ -130,19 +113,19 @@ int hilo_next_many(hilo_seq *s, size_t n, uint64_t *ret_ids)
     size_t have = 0;
     int64_t until;
     struct run r;
-    enum hot_result got;
+    enum hilo_take_ got;
     int rc = 0;
 
     if (s == NULL || ret_ids == NULL || n < 1 || n > HILO_BLOCK_MAX)
         return HILO_EARG;
-    if (!hot_is_ours(s->hot, s->pid))
+    if (!hot_is_ours(s->head.hot, s->pid))
         return HILO_EFORK;
     until = deadline(s);
     while (have < n) {
-        got = hot_take_run(s->hot, (uint32_t)(n - have), &r);
-        if (got == HOT_REFILL)
+        got = hot_take_run(s->head.hot, (uint32_t)(n - have), &r);
+        if (got == HILO_TAKEN_REFILL_)
             seq_kick(s);
-        if (got == HOT_EMPTY)
+        if (got == HILO_EMPTY_)
             rc = seq_take(s, (uint32_t)(n - have), until, &r);
         if (rc != 0)
             return rc;
@@ -186,7 +169,7 @@ int hilo_block(hilo_seq *s, uint64_t count, const char *token, hilo_run *ret)
     if (s == NULL || ret == NULL || token != NULL || count < 1 ||
         count > HILO_BLOCK_MAX)
         return HILO_EARG;
-    if (!hot_is_ours(s->hot, s->pid))
+    if (!hot_is_ours(s->head.hot, s->pid))
         return HILO_EFORK;
     if (!s->h->own_base)
         return HILO_EARG;
@@ -215,7 +198,7 @@ int hilo_next_async(hilo_seq *s, hilo_id_cb cb, void *arg)
 
     if (s == NULL || cb == NULL)
         return HILO_EARG;
-    if (!hot_is_ours(s->hot, s->pid))
+    if (!hot_is_ours(s->head.hot, s->pid))
         return HILO_EFORK;
     w = calloc(1, sizeof *w);
     if (w == NULL)

@@ -13,7 +13,7 @@
 #define IDS     100000 /* all threads together */
 
 struct world {
-    struct hot *hot;
+    struct hilo_hot_ *hot;
     pthread_mutex_t lock;
     uint64_t next;      /* first id not yet published; guarded by the lock */
     unsigned seed;      /* of block sizes; guarded by the lock */
@@ -60,7 +60,7 @@ static bool next_block(struct world *w)
 static void *take(void *arg)
 {
     struct taker *t = arg;
-    enum hot_result got;
+    enum hilo_take_ got;
     struct run r;
 
     do {
@@ -68,13 +68,13 @@ static void *take(void *arg)
             got = hot_take_run(t->w->hot, 1 + (uint32_t)rand_r(&t->seed) % 5, &r);
         } else {
             r.step = 1;
-            got = hot_take(t->w->hot, &r.first);
+            got = hilo_take_hot_(t->w->hot, &r.first);
             r.last = r.first;
         }
-        if (got != HOT_EMPTY)
+        if (got != HILO_EMPTY_)
             use(t->w, r);
-        t->w->refills += got == HOT_REFILL;
-    } while (got != HOT_EMPTY || next_block(t->w));
+        t->w->refills += got == HILO_TAKEN_REFILL_;
+    } while (got != HILO_EMPTY_ || next_block(t->w));
     return NULL;
 }
 
@@ -113,22 +113,22 @@ static void test_taking_from_nothing(void **state)
 {
     struct run block = {.first = 10, .last = 19, .step = 1}, r;
     int32_t pid;
-    struct hot *h = hot_new(&pid);
+    struct hilo_hot_ *h = hot_new(&pid);
     uint64_t id;
 
     (void)state;
-    assert_int_equal(hot_take(h, &id), HOT_EMPTY);
-    assert_int_equal(hot_take_run(h, 5, &r), HOT_EMPTY);
+    assert_int_equal(hilo_take_hot_(h, &id), HILO_EMPTY_);
+    assert_int_equal(hot_take_run(h, 5, &r), HILO_EMPTY_);
     hot_settle(h);
     assert_int_equal(h->cursor, 0);
     hot_publish(h, block, 10);
-    assert_int_equal(hot_take_run(h, 100, &r), HOT_TAKEN);
+    assert_int_equal(hot_take_run(h, 100, &r), HILO_TAKEN_);
     assert_int_equal(r.last, 19);
     for (int i = 0; i < 1000; i++)
-        assert_int_equal(hot_take(h, &id), HOT_EMPTY);
-    assert_int_equal(HOT_OFFSET(h->cursor), 1010);
+        assert_int_equal(hilo_take_hot_(h, &id), HILO_EMPTY_);
+    assert_int_equal(HILO_OFFSET_(h->cursor), 1010);
     hot_settle(h);
-    assert_int_equal(HOT_OFFSET(h->cursor), 10);
+    assert_int_equal(HILO_OFFSET_(h->cursor), 10);
     assert_int_equal(hot_taken(h), 10);
     assert_int_equal(hot_left(h), 0);
     hot_free(h);
@@ -138,23 +138,24 @@ static void test_the_refill_point(void **state)
 {
     struct run block = {.first = 1, .last = 19, .step = 2};
     int32_t pid;
-    struct hot *h = hot_new(&pid);
+    struct hilo_hot_ *h = hot_new(&pid);
     struct run r;
     uint64_t id;
 
     (void)state;
     hot_publish(h, block, 3);
     for (int i = 0; i < 10; i++) {
-        assert_int_equal(hot_take(h, &id), i == 3 ? HOT_REFILL : HOT_TAKEN);
+        assert_int_equal(hilo_take_hot_(h, &id),
+                         i == 3 ? HILO_TAKEN_REFILL_ : HILO_TAKEN_);
         assert_int_equal(id, 1 + 2 * i);
     }
     hot_publish(h, block, 3);
-    assert_int_equal(hot_take_run(h, 3, &r), HOT_TAKEN);
-    assert_int_equal(hot_take_run(h, 3, &r), HOT_REFILL);
+    assert_int_equal(hot_take_run(h, 3, &r), HILO_TAKEN_);
+    assert_int_equal(hot_take_run(h, 3, &r), HILO_TAKEN_REFILL_);
     assert_int_equal(r.first, 7);
     assert_int_equal(r.last, 11);
     assert_false(hot_set_refill(h, 8));
-    assert_int_equal(hot_take_run(h, 2, &r), HOT_TAKEN);
+    assert_int_equal(hot_take_run(h, 2, &r), HILO_TAKEN_);
     assert_true(hot_set_refill(h, 5)); /* passed already: who set it has to tell */
     hot_free(h);
 }
