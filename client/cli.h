@@ -66,6 +66,9 @@ void members_close(struct cli *c);
  * `first` is set. 0 for none. */
 int members_missing(const struct cli *c, const char *what);
 
+/* Whether those that are there can be members of one deployment; said when not. */
+bool members_agree(const struct cli *c);
+
 /* A command to one member, with --timeout. */
 int member_call(const struct cli *c, struct link *l, size_t argc,
                 const char *const *argv);

@@ -28,6 +28,8 @@ static int call_all(struct cli *c, size_t argc, const char *const *argv,
     int rc;
 
     members_open(c);
+    if (!members_agree(c))
+        return EXIT_FAILED;
     for (unsigned i = 0; i < c->n_members; i++) {
         struct link *l = &c->members[i];
 

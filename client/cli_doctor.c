@@ -72,6 +72,20 @@ static void check_reach(const struct cli *c, struct report *r)
     }
 }
 
+/* One server under two addresses helps nobody when it is down. */
+static void check_twice(const struct cli *c, struct report *r)
+{
+    for (unsigned i = 0; i < c->n_members; i++) {
+        for (unsigned k = 0; k < i; k++) {
+            const struct link *a = &c->members[i], *b = &c->members[k];
+
+            if (a->err == 0 && b->err == 0 && strcmp(a->id.boot, b->id.boot) == 0)
+                add(r, false, "%s and %s are the same server", b->target.text,
+                    a->target.text);
+        }
+    }
+}
+
 static void check_lanes(const struct cli *c, struct report *r)
 {
     struct roster met;
@@ -79,6 +93,7 @@ static void check_lanes(const struct cli *c, struct report *r)
     unsigned other, there = 0;
 
     roster_init(&met);
+    check_twice(c, r);
     for (unsigned i = 0; i < c->n_members; i++) {
         const struct link *l = &c->members[i];
         enum roster_verdict v;
@@ -219,9 +234,11 @@ static void check_one(const struct cli *c, const struct seq_row *rows, size_t n,
 
     if (n < there && strcmp(a->state, "retired") != 0)
         add(r, true,
-            "sequence %s is on %zu of %u servers: hilo create %s%s%" PRIu64
-            " --max %" PRIu64,
-            a->name, n, there, a->name, " --start ", a->start, a->max);
+            "sequence %s is on %zu of %u servers: hilo create --start %" PRIu64
+            " --max %" PRIu64
+            " -- %s; where that leaves a server no ids, alter it to a "
+            "larger --max first, or retire it",
+            a->name, n, there, a->start, a->max, a->name);
     for (size_t i = 1; i < n; i++) {
         if (rows[i].start != a->start || rows[i].max != a->max)
             add(r, true,
@@ -297,8 +314,12 @@ static int print_report(const struct cli *c, const struct report *r, unsigned th
     if (!c->json)
         printf("%u of %u servers looked at, %zu problems, %zu warnings\n", there,
                c->n_members, problems, r->n - problems);
-    if (there < c->n_members)
-        return EXIT_UNAVAIL;
+    for (unsigned i = 0; i < c->n_members; i++) {
+        int err = c->members[i].err;
+
+        if (err == HILO_EUNAVAIL || err == HILO_ETIMEDOUT)
+            return EXIT_UNAVAIL;
+    }
     return problems > 0 ? EXIT_FAILED : 0;
 }
 

@@ -126,13 +126,23 @@ int cli_fail(const struct cli *c, int err, const char *fmt, ...)
 
 int cli_print(json_t *document)
 {
-    int rc = json_dumpf(document, stdout, JSON_COMPACT);
-
+    json_dumpf(document, stdout, JSON_COMPACT);
     json_decref(document);
-    if (rc == 0 && putchar('\n') != EOF && fflush(stdout) == 0)
-        return 0;
-    fprintf(stderr, "hilo: can't write: %s\n", strerror(errno));
-    return EXIT_FAILED;
+    putchar('\n');
+    fflush(stdout);
+    return 0;
+}
+
+/* What was printed has to have arrived: a full disk is no success. */
+static int finish_output(const struct cli *c, int rc)
+{
+    bool failed = ferror(stdout) != 0;
+
+    failed |= fflush(stdout) != 0;
+    if (!failed || rc != 0)
+        return rc;
+    return cli_fail(c, HILO_ESYSTEM, "can't write what it has to say: %s",
+                    strerror(errno));
 }
 
 bool cli_number(const struct cli *c, const char *name, const char *text, uint64_t least,
@@ -159,6 +169,8 @@ static char *read_password(const struct cli *c, const char *path)
 
     if (f == NULL || fstat(fileno(f), &st) != 0) {
         cli_fail(c, HILO_ESYSTEM, "password file %s: %s", path, strerror(errno));
+    } else if (S_ISDIR(st.st_mode)) {
+        cli_fail(c, HILO_ESYSTEM, "password file %s: it is a directory", path);
     } else if (S_ISREG(st.st_mode) && (st.st_mode & S_IRWXO) != 0) {
         cli_fail(c, HILO_ESYSTEM,
                  "password file %s: everybody may read or change it; chmod 600 %s",
@@ -187,13 +199,23 @@ static const struct command *find_command(const char *name)
     return NULL;
 }
 
+/* As people type it. */
 static const char *option_name(int letter)
 {
-    const struct option *o = options;
-
-    while (o->name != NULL && o->val != letter)
-        o++;
-    return o->name;
+    switch (letter) {
+    case 'n':
+        return "-n";
+    case 't':
+        return "-t";
+    case 'S':
+        return "--start";
+    case 'M':
+        return "--max";
+    case 'D':
+        return "--durability";
+    default:
+        return "--interval";
+    }
 }
 
 /* Takes one option; false, and said, when its value won't do. */
@@ -206,7 +228,10 @@ static bool set_option(struct cli *c, int letter, const char *value,
     switch (letter) {
     case 's':
         c->servers = value;
-        return true;
+        if (value[0] != '\0')
+            return true;
+        cli_fail(c, HILO_EARG, "--server is empty; leave it out for the default");
+        return false;
     case 'p':
         *password_file = value;
         return true;
@@ -288,19 +313,25 @@ static int run_command(struct cli *c, const char *given, int argc, char **argv)
     if (argc == 0)
         return cli_fail(c, HILO_EARG, "a command is missing; see: hilo --help");
     cmd = find_command(argv[0]);
+    if (cmd == NULL && strcmp(argv[0], "help") == 0) {
+        print_help();
+        return 0;
+    }
     if (cmd == NULL)
         return cli_fail(c, HILO_EARG, "unknown command '%.40s'; see: hilo --help",
                         argv[0]);
     for (; *given != '\0'; given++) {
         if (strchr(general, *given) == NULL && strchr(cmd->options, *given) == NULL)
-            return cli_fail(c, HILO_EARG, "%s takes no --%s; it is: hilo %s %s",
-                            cmd->name, option_name(*given), cmd->name, cmd->usage);
+            return cli_fail(c, HILO_EARG, "%s takes no %s; it is: hilo %s%s%s",
+                            cmd->name, option_name(*given), cmd->name,
+                            cmd->usage[0] != '\0' ? " " : "", cmd->usage);
     }
     argc--;
     argv++;
     if (argc < cmd->least || argc > cmd->most)
-        return cli_fail(c, HILO_EARG, "%s takes other arguments; it is: hilo %s %s",
-                        cmd->name, cmd->name, cmd->usage);
+        return cli_fail(c, HILO_EARG, "%s takes other arguments; it is: hilo %s%s%s",
+                        cmd->name, cmd->name, cmd->usage[0] != '\0' ? " " : "",
+                        cmd->usage);
     return cmd->run(c, argc, argv);
 }
 
@@ -314,7 +345,7 @@ int main(int argc, char **argv)
     c.servers = getenv("HILO_SERVER");
     rc = parse_options(&c, argc, argv, given, &password_file);
     if (rc >= 0)
-        return rc;
+        return finish_output(&c, rc);
     if (c.servers == NULL || c.servers[0] == '\0')
         c.servers = "127.0.0.1:4456";
     if (password_file != NULL && password_file[0] != '\0') {
@@ -322,7 +353,7 @@ int main(int argc, char **argv)
         if (c.password == NULL)
             return EXIT_FAILED;
     }
-    rc = run_command(&c, given, argc - optind, argv + optind);
+    rc = finish_output(&c, run_command(&c, given, argc - optind, argv + optind));
     members_close(&c);
     free(c.password);
     return rc;

@@ -4,6 +4,7 @@
 #include <string.h>
 #include "cli.h"
 #include "error.h"
+#include "roster.h"
 #include "text.h"
 
 unsigned members_open(struct cli *c)
@@ -55,6 +56,30 @@ int members_missing(const struct cli *c, const char *what)
         return 0;
     return cli_fail(c, err, "%s on %u of %u servers: %s", what, c->n_members - missing,
                     c->n_members, why);
+}
+
+bool members_agree(const struct cli *c)
+{
+    struct roster met;
+    unsigned other;
+
+    roster_init(&met);
+    for (unsigned i = 0; i < c->n_members; i++) {
+        const struct link *l = &c->members[i];
+        enum roster_verdict v;
+
+        if (l->err != 0)
+            continue;
+        v = roster_meet(&met, &l->id, i, &other);
+        if (v == ROSTER_WELCOME)
+            continue;
+        cli_fail(c, HILO_ELANE,
+                 "%s and %s contradict each other about who owns which ids; see: hilo "
+                 "doctor",
+                 c->members[other].target.text, l->target.text);
+        return false;
+    }
+    return true;
 }
 
 int member_call(const struct cli *c, struct link *l, size_t argc,

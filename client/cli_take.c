@@ -82,7 +82,8 @@ static bool print_ids(const uint64_t *ids, size_t n, bool json, bool first)
     return fwrite(text, 1, len, stdout) == len;
 }
 
-static int print_all(const struct cli *c, hilo *h, hilo_seq *s, uint64_t count)
+static int print_all(const struct cli *c, hilo *h, hilo_seq *s, const char *name,
+                     uint64_t count)
 {
     static uint64_t ids[AT_ONCE];
     struct progress p = {.shown = isatty(STDERR_FILENO) && !isatty(STDOUT_FILENO) &&
@@ -97,9 +98,13 @@ static int print_all(const struct cli *c, hilo *h, hilo_seq *s, uint64_t count)
 
         if (rc != 0) {
             hilo_errmsg(h, text, sizeof text);
+            if (c->json && done > 0)
+                printf("]}\n"); /* what was taken is there to be read */
             return cli_fail(c, rc, "%s (after %" PRIu64 " of %" PRIu64 " ids)", text,
                             done, count);
         }
+        if (c->json && done == 0)
+            printf("{\"sequence\":\"%s\",\"ids\":[", name);
         if (!print_ids(ids, n, c->json, done == 0))
             return cli_fail(c, HILO_ESYSTEM, "can't write: %s", strerror(errno));
         done += n;
@@ -123,14 +128,10 @@ int cli_next(struct cli *c, int argc, char **argv)
     rc = cli_open(c, argv[0], &so, &h, &s);
     if (rc != 0)
         return rc;
-    if (c->json)
-        printf("{\"sequence\":\"%s\",\"ids\":[", argv[0]);
-    rc = print_all(c, h, s, count);
+    rc = print_all(c, h, s, argv[0], count);
     if (c->json && rc == 0)
         printf("]}\n");
     hilo_close(h);
-    if (rc == 0 && fflush(stdout) != 0)
-        return cli_fail(c, HILO_ESYSTEM, "can't write: %s", strerror(errno));
     return rc;
 }
 
@@ -167,7 +168,7 @@ int cli_block(struct cli *c, int argc, char **argv)
                                    "first", id_text(r.first), "last", id_text(r.last),
                                    "step", id_text(r.step), "count", id_text(count)));
     printf("%" PRIu64 " %" PRIu64 " %" PRIu64 "\n", r.first, r.last, r.step);
-    return fflush(stdout) == 0 ? 0 : EXIT_FAILED;
+    return 0;
 }
 
 /* --- bench --------------------------------------------------------------------------

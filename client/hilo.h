@@ -177,7 +177,9 @@ void hilo_seq_close(hilo_seq *s);
  * HILO_EEXHAUSTED  the sequence has no ids left on any server
  * HILO_ENOSEQ      there is no such sequence, and servers don't make them unasked
  * HILO_EAUTH       servers refuse the login
- * HILO_ELANE       servers contradict each other about lanes; no ids from either
+ * HILO_ELANE       servers contradict each other about lanes: of two stores in one lane
+ *                  the one heard first is used, and this is said when it is gone.
+ * Another program may have heard the other one first: hilo doctor finds that
  * HILO_EREGRESS    a server is behind what was seen of it: an old copy was put back
  * HILO_EPROTO      what a server answered makes no sense
  * HILO_EFORK  HILO_ECLOSED  HILO_ENOMEM  HILO_EARG
@@ -202,8 +204,9 @@ typedef struct hilo_run {
 
 /* A block of exactly count ids, straight from a server, past the stock. It may be as
  * large as a server's max_block and its stripe (HILO_EBADARG otherwise). It is never
- * asked for again by itself: after HILO_ETIMEDOUT nobody knows whether a server granted
- * a block, which then is a gap. token has to be NULL for now (HILO_EARG). */
+ * asked for again by itself: after HILO_ETIMEDOUT, or HILO_EUNAVAIL when a connection
+ * broke, nobody knows whether a server granted a block, which then is a gap. token has
+ * to be NULL for now (HILO_EARG). */
 int hilo_block(hilo_seq *s, uint64_t count, const char *token, hilo_run *ret);
 
 /* Called with one id and 0, or with 0 and an error. */

@@ -90,6 +90,28 @@ class Taking(Case):
         self.assertIn(b"100 %  100000 of 100000", said)
         self.assertEqual(self.run_hilo("-s", at, "next", "orders", "-n", 50000)[2], "")
 
+    def test_a_list_that_breaks_off_is_still_json(self):
+        at = self.one()
+        self.good("-s", at, "create", "few", "--max", 20000)
+        code, out, err = self.run_hilo("-s", at, "--json", "next", "few", "-n", 30000)
+        self.assertEqual(code, 1)
+        self.assertEqual(json.loads(err)["error"]["code"], "EXHAUSTED")
+        self.assertEqual(json.loads(out)["ids"], [str(i) for i in range(1, 16385)])
+        code, out, _ = self.run_hilo("-s", at, "--json", "next", "few", "-n", 30000)
+        self.assertEqual((code, out), (1, ""))
+
+    def test_a_full_disk_is_no_success(self):
+        at = self.one()
+        self.good("-s", at, "create", "orders")
+        for args in (["ls"], ["info"], ["ping"], ["top", "-n", "1"], ["next", "orders"],
+                     ["block", "orders", "3"], ["create", "x"], ["doctor"], ["--help"],
+                     ["--version"], ["--json", "ls"], ["--json", "ping"],
+                     ["--json", "block", "orders", "3"], ["--json", "next", "orders"]):
+            with self.subTest(args), open("/dev/full", "w") as full:
+                done = subprocess.run([HILO, "-s", at, *args], stdout=full, stderr=subprocess.PIPE)
+                self.assertEqual(done.returncode, 1)
+                self.assertIn(b"No space left", done.stderr)
+
     def test_block(self):
         at = self.one()
         self.assertEqual(self.good("-s", at, "block", "orders", 100), "1 100 1\n")
@@ -142,7 +164,8 @@ class Usage(Case):
                 (("create", "a", "--max", "-1"), "--max"), (("create", "a b"), "1 to 128"),
                 (("alter", "a"), "--max"), (("advance", "a"), "hilo advance NAME ID"),
                 (("advance", "a", "9223372036854775807"), "ID"), (("info", "b\nc"), "1 to 128"),
-                (("--server", "nowhere", "ping"), "HOST:PORT"),
+                (("--server", "nowhere", "ping"), "HOST:PORT"), (("-s", "", "ping"), "--server is"),
+                (("ping", "-n", "3"), "takes no -n"),
                 (("top", "--interval", "0"), "--interval"), (("ping", "--timeout", "0"), "--timeout")):
             err = self.bad(64, *args)
             self.assertIn(said, err)
@@ -195,6 +218,13 @@ class Members(Case):
             self.assertIn("on 1 of 2 servers", err)
             self.assertIn(self.addresses[1], err)
             self.assertNotIn(self.addresses[0], err)
+
+    def test_servers_that_contradict_each_other_are_left_alone(self):
+        a, b = self.hilod("--lane", "1/2"), self.hilod("--lane", "1/2")
+        at = "127.0.0.1:%d,127.0.0.1:%d" % (a.port, b.port)
+        self.assertIn("hilo doctor", self.bad(1, "-s", at, "create", "orders"))
+        for s in (a, b):
+            self.assertEqual(self.client(s).fails("SEQ", "INFO", "orders").word, "NOSEQ")
 
     def test_refusals_are_told(self):
         at = self.pair()
@@ -279,7 +309,7 @@ class Doctor(Case):
     def test_what_is_wrong_is_found(self):
         at = self.pair()
         self.servers[0].client().call("SEQ", "CREATE", "lonely")
-        self.problem(at, 1, "lonely is on 1 of 2 servers: hilo create lonely")
+        self.problem(at, 1, "lonely is on 1 of 2 servers: hilo create .* -- lonely")
         self.servers[1].client().call("SEQ", "CREATE", "lonely", "MAX", 200000)
         self.problem(at, 1, r"lonely is 1 to \d+ on .* but 1 to 200000 on")
         self.problem(self.addresses[0] + ",127.0.0.1:1", 69, "is hilod running there")
@@ -294,6 +324,19 @@ class Doctor(Case):
         self.problem(self.addresses[0] + ",127.0.0.1:%d" % b.port, 1, "the SAME ids")
         c = self.hilod("--lane", "2/3")
         self.problem(a + ",127.0.0.1:%d" % c.port, 1, "another layout")
+
+    def test_one_server_named_twice(self):
+        at = self.one()
+        found = self.findings(at + "," + at.replace("127.0.0.1", "[::ffff:127.0.0.1]"), 0)
+        self.assertTrue(any("are the same server" in f["text"] for f in found), found)
+
+    def test_a_wrong_password_is_a_problem(self):
+        path = os.path.join(self.tmp(), "p")
+        with open(path, "w") as f:
+            f.write("good-password\n")
+        os.chmod(path, 0o600)
+        at = self.one("--password-file", path)
+        self.problem(at, 1, "--password-file")
 
     def test_counters_in_memory(self):
         at = self.one("--engine", "memory")
