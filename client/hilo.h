@@ -212,9 +212,10 @@ int hilo_block(hilo_seq *s, uint64_t count, const char *token, hilo_run *ret);
 /* Called with one id and 0, or with 0 and an error. */
 typedef void (*hilo_id_cb)(void *arg, uint64_t id, int err);
 
-/* One id for a callback. When this returns 0, cb is called exactly once, later: from
- * the library's thread, or from your loop (hilo_options.base). It may call any function
- * of the library that doesn't wait, closing ones included. */
+/* One id for a callback. When this returns 0, cb is called exactly once: from the
+ * library's thread, perhaps before this returns, or later from your loop
+ * (hilo_options.base). It may call any function of the library that doesn't wait,
+ * closing ones included. */
 int hilo_next_async(hilo_seq *s, hilo_id_cb cb, void *arg);
 
 /* --- looking ------------------------------------------------------------------------

@@ -195,6 +195,7 @@ int hilo_block(hilo_seq *s, uint64_t count, const char *token, hilo_run *ret)
 int hilo_next_async(hilo_seq *s, hilo_id_cb cb, void *arg)
 {
     struct waiter *w;
+    struct hilo *h;
 
     if (s == NULL || cb == NULL)
         return HILO_EARG;
@@ -206,10 +207,11 @@ int hilo_next_async(hilo_seq *s, hilo_id_cb cb, void *arg)
     w->cb = cb;
     w->arg = arg;
     w->deadline_us = deadline(s);
-    pthread_mutex_lock(&s->h->lock);
+    h = s->h;
+    pthread_mutex_lock(&h->lock);
     waiter_push(&s->async, w);
     s->n_async++;
-    pthread_mutex_unlock(&s->h->lock);
-    seq_kick(s);
+    seq_kick(s); /* locked: once it is known, its callback may close everything */
+    pthread_mutex_unlock(&h->lock);
     return 0;
 }

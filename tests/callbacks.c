@@ -1,7 +1,8 @@
 /* callbacks.c - callbacks of libhilo that close what they came from, in a loop of
  * the caller's and in the library's thread. HILO_STUB names a server, whose sequence
  * "slow" answers late and "gone" is unknown. */
-#define HILO_NO_INLINE /* the functions themselves; tests/driver.c has what is inlined */
+#define HILO_NO_INLINE  /* the functions themselves; tests/driver.c has what is inlined \
+                         */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include "hilo.h"
 
 enum act { NOTHING, SHUT_SEQ, CLOSE_HANDLE, ASK_AGAIN, BREAK_LOOP };
@@ -25,6 +27,7 @@ struct scene {
     struct event_base *base;
     enum act act;
     int act_at; /* in this completion, from 1 */
+    bool asked; /* the last request was made */
     int begun;  /* completions; only their thread looks */
     int done;
     int ok;
@@ -39,6 +42,11 @@ static void on_id(void *arg, uint64_t id, int err)
     struct scene *k = arg;
     bool now = ++k->begun == k->act_at;
 
+    /* Nothing may be closed while another thread is at work with it. */
+    pthread_mutex_lock(&k->lock);
+    while (!k->asked)
+        pthread_cond_wait(&k->changed, &k->lock);
+    pthread_mutex_unlock(&k->lock);
     if (err == 0 ? id == 0 : id != 0)
         abort();
     if (now && k->act == SHUT_SEQ)
@@ -96,8 +104,14 @@ static void wait_done(struct scene *k, int n)
 
 static void ask(struct scene *k, int n)
 {
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < n; i++) {
+        /* Before the last one: its callback may come before this returns. */
+        pthread_mutex_lock(&k->lock);
+        k->asked = i == n - 1;
+        pthread_cond_broadcast(&k->changed);
+        pthread_mutex_unlock(&k->lock);
         assert_int_equal(hilo_next_async(k->s, on_id, k), 0);
+    }
 }
 
 /* Every act, at the first, a middle and the last completion; with ids, with errors,
@@ -214,15 +228,17 @@ static void test_callers_that_wait_are_told_of_the_end(void **state)
     (void)state;
     for (int whole = 0; whole < 2; whole++) {
         struct scene k = {.act = NOTHING};
+        struct timespec pause = {.tv_nsec = 1000000}; /* between looks */
         hilo_seq_stats st = {.size = sizeof st};
         pthread_t t;
         void *rc;
 
         begin_patiently(&k, getenv("HILO_STUB"), "slow", 0, 60000);
         pthread_create(&t, NULL, one_more, k.s);
-        do
+        while (st.waits == 0) {
+            nanosleep(&pause, NULL);
             hilo_stats(k.s, &st);
-        while (st.waits == 0);
+        }
         if (whole)
             hilo_close(k.h);
         else
