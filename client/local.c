@@ -34,20 +34,19 @@ void local_release(uint32_t row)
         atomic_fetch_and(&used[row / 64], ~(UINT64_C(1) << (row % 64)));
 }
 
-static void unmap(struct hilo_rows_ t)
+static void unmap(struct hilo_row_ *rows, size_t n)
 {
-    if (t.rows != NULL)
-        munmap(t.rows, t.n * sizeof *t.rows);
+    if (rows != NULL)
+        munmap(rows, n * sizeof *rows);
 }
 
 /* Destructors of others may come after this one and take ids again. */
 static void end_of_thread(void *rows)
 {
-    struct hilo_rows_ old = hilo_rows_;
+    size_t n = hilo_rows_.n;
 
-    (void)rows;
     hilo_rows_ = (struct hilo_rows_){.last = &nobody};
-    unmap(old);
+    unmap(rows, n);
 }
 
 static void make_key(void)
@@ -55,8 +54,8 @@ static void make_key(void)
     have_key = pthread_key_create(&key, end_of_thread) == 0;
 }
 
-/* Pages of their own, which a forked child finds empty. */
-static struct hilo_rows_ make_table(size_t least)
+/* Pages of their own, which a forked child finds empty; room for *ret_n rows. */
+static struct hilo_row_ *make_rows(size_t least, size_t *ret_n)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     size_t bytes = (least * sizeof(struct hilo_row_) + page - 1) / page * page;
@@ -64,34 +63,37 @@ static struct hilo_rows_ make_table(size_t least)
         mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
     if (rows == MAP_FAILED)
-        return (struct hilo_rows_){.rows = NULL};
+        return NULL;
     if (madvise(rows, bytes, MADV_WIPEONFORK) != 0) {
         munmap(rows, bytes); /* seq.c doesn't come here where pages can't be wiped */
-        return (struct hilo_rows_){.rows = NULL};
+        return NULL;
     }
-    return (struct hilo_rows_){.rows = rows, .n = bytes / sizeof(struct hilo_row_)};
+    *ret_n = bytes / sizeof(struct hilo_row_);
+    return rows;
 }
 
 struct hilo_row_ *local_row(uint32_t row)
 {
-    struct hilo_rows_ t;
+    struct hilo_row_ *rows;
+    size_t n;
 
     if (row < hilo_rows_.n) {
         hilo_rows_.last = &hilo_rows_.rows[row];
         return hilo_rows_.last;
     }
     pthread_once(&once, make_key);
-    t = make_table((size_t)row + 1);
-    if (t.rows == NULL)
+    rows = make_rows((size_t)row + 1, &n);
+    if (rows == NULL)
         return NULL;
-    if (!have_key || pthread_setspecific(key, t.rows) != 0) {
-        unmap(t);
+    if (!have_key || pthread_setspecific(key, rows) != 0) {
+        unmap(rows, n);
         return NULL;
     }
     if (hilo_rows_.n > 0)
-        memcpy(t.rows, hilo_rows_.rows, hilo_rows_.n * sizeof *t.rows);
-    unmap(hilo_rows_);
-    hilo_rows_ = t;
-    hilo_rows_.last = &t.rows[row];
+        memcpy(rows, hilo_rows_.rows, hilo_rows_.n * sizeof *rows);
+    unmap(hilo_rows_.rows, hilo_rows_.n);
+    hilo_rows_.rows = rows;
+    hilo_rows_.n = n;
+    hilo_rows_.last = &rows[row];
     return hilo_rows_.last;
 }

@@ -27,7 +27,7 @@ struct scene {
     struct event_base *base;
     enum act act;
     int act_at; /* in this completion, from 1 */
-    bool asked; /* the last request was made */
+    bool asked; /* the last request was made, and its call is over */
     int begun;  /* completions; only their thread looks */
     int done;
     int ok;
@@ -104,14 +104,12 @@ static void wait_done(struct scene *k, int n)
 
 static void ask(struct scene *k, int n)
 {
-    for (int i = 0; i < n; i++) {
-        /* Before the last one: its callback may come before this returns. */
-        pthread_mutex_lock(&k->lock);
-        k->asked = i == n - 1;
-        pthread_cond_broadcast(&k->changed);
-        pthread_mutex_unlock(&k->lock);
+    for (int i = 0; i < n; i++)
         assert_int_equal(hilo_next_async(k->s, on_id, k), 0);
-    }
+    pthread_mutex_lock(&k->lock);
+    k->asked = true;
+    pthread_cond_broadcast(&k->changed);
+    pthread_mutex_unlock(&k->lock);
 }
 
 /* Every act, at the first, a middle and the last completion; with ids, with errors,
