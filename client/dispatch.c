@@ -122,8 +122,9 @@ static struct server *choose(struct hilo *h, const struct hilo_seq *s, int64_t n
 
         if (is_usable(sv, s, connect, now_us, r))
             return sv;
-        /* Who comes first is waited for before others are connected. */
-        if (h->policy == HILO_PRIMARY && sv->state != SERVER_DOWN)
+        /* Who comes first is waited for before others are connected, but only once. */
+        if (h->policy == HILO_PRIMARY && sv->state != SERVER_DOWN &&
+            sv->state != SERVER_READY && sv->failures == 0)
             connect = false;
     }
     return NULL;
@@ -313,9 +314,12 @@ static int check_block(const struct server *sv, const struct ask *a,
                        const struct reply_item *items, size_t n, struct run *ret,
                        char *text)
 {
+    const struct member *m = &a->seq->members[sv->number];
+    bool same = m->lane == sv->id.lane.number && m->epoch == sv->id.epoch;
+    /* Answers of one server come in order, so each has to be above the one before. */
+    uint64_t floor = same && m->highest > a->floor ? m->highest : a->floor, count;
     struct lane l = sv->id.lane;
     struct run r;
-    uint64_t count;
 
     if (n != 4 || items[0].type != REPLY_ARRAY || items[0].n != 3 ||
         !reply_number(&items[1], &r.first) || !reply_number(&items[2], &r.last) ||
@@ -344,11 +348,11 @@ static int check_block(const struct server *sv, const struct ask *a,
                  r.first, r.last, l.number, l.lanes);
         return HILO_ELANE;
     }
-    if (r.first <= a->floor) {
+    if (r.first <= floor) {
         snprintf(text, SERVER_WHY_MAX,
                  "%s went back: its block begins at %" PRIu64 ", but %" PRIu64
                  " was had before; was an old copy put back? advance it above that",
-                 a->name, r.first, a->floor);
+                 a->name, r.first, floor);
         return HILO_EREGRESS;
     }
     *ret = r;
@@ -362,6 +366,9 @@ static void filled(struct server *sv, struct ask *a, struct run r, int64_t now_u
 
     if (r.last > *seen)
         *seen = r.last;
+    m->highest = r.last;
+    m->lane = sv->id.lane.number;
+    m->epoch = sv->id.epoch;
     m->ids += run_count(r);
     m->round_us = (uint64_t)(now_us - a->sent_us);
     m->err = 0;
@@ -446,11 +453,14 @@ static void on_lost(struct server *sv, struct ask *a)
     end_failed(sv->owner, a, sv->err, sv->why);
 }
 
-static void on_lock(struct server *sv)
+static bool on_enter(struct server *sv)
 {
     struct hilo *h = sv->owner;
 
+    if (!handle_is_ours(h))
+        return false;
     pthread_mutex_lock(&h->lock);
+    return true;
 }
 
 static void on_turn(struct server *sv)
@@ -461,5 +471,5 @@ static void on_turn(struct server *sv)
 const struct server_events dispatch_events = {.greeted = on_greeted,
                                               .answered = on_answered,
                                               .lost = on_lost,
-                                              .lock = on_lock,
+                                              .enter = on_enter,
                                               .turn = on_turn};

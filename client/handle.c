@@ -203,6 +203,10 @@ static void on_wake(evutil_socket_t fd, short what, void *arg)
     uint64_t n;
 
     (void)what;
+    if (!handle_is_ours(h)) {
+        event_del(h->on_wake); /* of a base that was made anew by event_reinit */
+        return;
+    }
     if (read(fd, &n, sizeof n) < 0 && errno != EAGAIN)
         n = 0; /* an eventfd has no other errors; the turn below does no harm */
     pthread_mutex_lock(&h->lock);
@@ -216,6 +220,8 @@ static void on_time(evutil_socket_t fd, short what, void *arg)
 
     (void)fd;
     (void)what;
+    if (!handle_is_ours(h))
+        return;
     pthread_mutex_lock(&h->lock);
     h->wakeups++;
     handle_turn(h);

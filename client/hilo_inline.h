@@ -99,12 +99,12 @@ int hilo_refill_(hilo_seq *s);
 
 static inline enum hilo_take_ hilo_take_hot_(struct hilo_hot_ *h, uint64_t *ret_id)
 {
-    uint64_t ticket = __atomic_fetch_add(&h->cursor, 1, __ATOMIC_ACQ_REL);
+    uint64_t ticket = __atomic_fetch_add(&h->cursor, 1, __ATOMIC_SEQ_CST);
     struct hilo_slot_ *slot = &h->slot[HILO_GENERATION_(ticket) & 1];
     uint64_t first = __atomic_load_n(&slot->first, __ATOMIC_ACQUIRE);
     uint64_t step = __atomic_load_n(&slot->step, __ATOMIC_ACQUIRE);
     uint32_t count = __atomic_load_n(&slot->count, __ATOMIC_ACQUIRE);
-    uint32_t refill_at = __atomic_load_n(&slot->refill_at, __ATOMIC_ACQUIRE);
+    uint32_t refill_at = __atomic_load_n(&slot->refill_at, __ATOMIC_SEQ_CST);
     uint32_t owner = __atomic_load_n(&slot->owner, __ATOMIC_ACQUIRE);
 
     if (!HILO_LIKELY_(owner == HILO_GENERATION_(ticket) &&

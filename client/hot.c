@@ -18,7 +18,12 @@ struct hilo_hot_ *hot_new(int32_t *ret_pid)
 
     if (h == MAP_FAILED)
         return NULL;
-    *ret_pid = madvise(h, sizeof *h, MADV_WIPEONFORK) == 0 ? 0 : (int32_t)getpid();
+    /* Some emulators say yes to everything, and do nothing: hence the second question.
+     */
+    *ret_pid =
+        madvise(h, sizeof *h, MADV_WIPEONFORK) == 0 && madvise(h, sizeof *h, -1) != 0
+            ? 0
+            : (int32_t)getpid();
     h->serial = __atomic_add_fetch(&serials, 1, __ATOMIC_RELAXED);
     return h;
 }
@@ -62,7 +67,7 @@ enum hilo_take_ hot_take_run(struct hilo_hot_ *h, uint32_t n, struct run *ret)
             return HILO_EMPTY_;
         take = n < count - offset ? n : count - offset;
     } while (!__atomic_compare_exchange_n(&h->cursor, &seen, seen + take, true,
-                                          __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE));
+                                          __ATOMIC_SEQ_CST, __ATOMIC_ACQUIRE));
     ret->first += offset * ret->step;
     ret->last = ret->first + (take - 1) * ret->step;
     refill_at = __atomic_load_n(&slot->refill_at, __ATOMIC_SEQ_CST);

@@ -36,6 +36,8 @@ static bool next_block(struct hilo_seq *s)
 {
     struct run r;
 
+    if (!hot_is_ours(s->head.hot, s->pid)) /* its queue is a copy of the parent's */
+        return false;
     if (hot_left(s->head.hot) > 0)
         return true;
     if (!cache_pop(&s->cache, &r)) {
@@ -263,6 +265,12 @@ static int wait_for_ids(struct hilo_seq *s, uint32_t n, int64_t deadline_us,
     }
 }
 
+void seq_left(struct hilo_seq *s)
+{
+    if (s->closed && s->waiting == 0)
+        pthread_cond_broadcast(&s->arrived);
+}
+
 int seq_take(struct hilo_seq *s, uint32_t n, int64_t deadline_us, struct run *ret)
 {
     struct hilo *h = s->h;
@@ -272,8 +280,7 @@ int seq_take(struct hilo_seq *s, uint32_t n, int64_t deadline_us, struct run *re
         return HILO_EFORK;
     pthread_mutex_lock(&h->lock);
     rc = wait_for_ids(s, n, deadline_us, ret);
-    if (s->closed && s->waiting == 0)
-        pthread_cond_broadcast(&s->arrived);
+    seq_left(s);
     pthread_mutex_unlock(&h->lock);
     return rc;
 }

@@ -22,6 +22,9 @@ struct member {
     int64_t until_us;  /* so long it isn't asked again */
     unsigned refusals; /* in a row */
     uint64_t requests, ids, failures, round_us;
+    uint64_t highest; /* the last id it granted us ... */
+    uint64_t epoch;   /* ... in this layout epoch ... */
+    uint32_t lane;    /* ... and lane */
     char why[SERVER_WHY_MAX];
 };
 
@@ -61,6 +64,10 @@ void seq_kick(struct hilo_seq *s);
 
 /* Up to n ids, at least one, waiting until deadline_us for them; 0 for not at all. */
 int seq_take(struct hilo_seq *s, uint32_t n, int64_t deadline_us, struct run *ret);
+
+/* A caller who waited has stopped waiting, whatever for: seq_end may wait for that.
+ * Locked. */
+void seq_left(struct hilo_seq *s);
 
 /* --- for the loop, locked --- */
 

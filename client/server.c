@@ -242,7 +242,10 @@ static void on_read(evutil_socket_t fd, short what, void *arg)
 
     (void)fd;
     (void)what;
-    sv->events->lock(sv);
+    if (!sv->events->enter(sv)) {
+        event_del(sv->on_read); /* of a base that was made anew by event_reinit */
+        return;
+    }
     if (sv->fd >= 0)
         read_some(sv);
     sv->events->turn(sv);
@@ -300,7 +303,8 @@ static void on_write(evutil_socket_t fd, short what, void *arg)
 
     (void)fd;
     (void)what;
-    sv->events->lock(sv);
+    if (!sv->events->enter(sv))
+        return;
     if (sv->state == SERVER_CONNECTING) {
         if (getsockopt(sv->fd, SOL_SOCKET, SO_ERROR, &error, &len) != 0)
             error = errno;

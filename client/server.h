@@ -54,8 +54,9 @@ struct server_events {
                     size_t n, char *text);
     /* This request is lost with its connection. */
     void (*lost)(struct server *sv, struct ask *a);
-    /* An event begins; it has ended: look at everything again, then unlock. */
-    void (*lock)(struct server *sv);
+    /* An event begins: locks, or says that this is a forked child, which has no
+     * business with it. It has ended: look at everything again, then unlock. */
+    bool (*enter)(struct server *sv);
     void (*turn)(struct server *sv);
 };
 

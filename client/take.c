@@ -151,13 +151,11 @@ static int wait_for_call(struct hilo_seq *s, struct block_call *call)
     while (call->ask != NULL && late == 0 && !s->closed)
         late = pthread_cond_timedwait(&s->arrived, &s->h->lock, &until);
     s->waiting--;
+    seq_left(s);
     if (call->ask == NULL)
         return call->err;
     dispatch_forget(s->h, call->ask);
-    if (!s->closed)
-        return dispatch_late(s->h, s);
-    pthread_cond_broadcast(&s->arrived);
-    return HILO_ECLOSED;
+    return s->closed ? HILO_ECLOSED : dispatch_late(s->h, s);
 }
 
 int hilo_block(hilo_seq *s, uint64_t count, const char *token, hilo_run *ret)

@@ -14,7 +14,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 #include "hilo.h"
 
 enum act { NOTHING, SHUT_SEQ, CLOSE_HANDLE, ASK_AGAIN, BREAK_LOOP };
@@ -214,6 +216,43 @@ static void test_what_would_wait_is_refused_in_a_loop_of_ours(void **state)
     event_base_free(k.base);
 }
 
+/* A program that forks with its loop set up: the child's loop, made anew, must not take
+ * what its copy of the handle holds. */
+static void test_a_loop_in_a_forked_child(void **state)
+{
+    struct scene k = {.act = NOTHING};
+    uint64_t id;
+    int status;
+    pid_t pid;
+
+    (void)state;
+    k.base = event_base_new();
+    begin_patiently(&k, getenv("HILO_STUB"), "orders", 1, 20000);
+    ask(&k, 1);
+    wait_done(&k, 1);
+    for (int i = 0; i < 60; i++) /* past the refill point: a second block comes */
+        assert_int_equal(hilo_next(k.s, &id), 0);
+    for (int i = 0; i < 20; i++) {
+        event_base_loop(k.base, EVLOOP_NONBLOCK);
+        usleep(1000);
+    }
+    ask(&k, 2);
+    pid = fork();
+    if (pid == 0) {
+        event_reinit(k.base);
+        for (int i = 0; i < 20; i++)
+            event_base_loop(k.base, EVLOOP_NONBLOCK);
+        _exit(k.done != 1 || hilo_try_next(k.s, &id) != HILO_EFORK ||
+              hilo_next_async(k.s, on_id, &k) != HILO_EFORK);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    wait_done(&k, 3);
+    assert_int_equal(k.ok, 3);
+    hilo_close(k.h);
+    event_base_free(k.base);
+}
+
 static void *one_more(void *arg)
 {
     uint64_t id;
@@ -291,6 +330,7 @@ int main(void)
         cmocka_unit_test(test_closing_with_requests_pending),
         cmocka_unit_test(test_a_loop_that_was_stopped),
         cmocka_unit_test(test_what_would_wait_is_refused_in_a_loop_of_ours),
+        cmocka_unit_test(test_a_loop_in_a_forked_child),
         cmocka_unit_test(test_callers_that_wait_are_told_of_the_end),
         cmocka_unit_test(test_arguments),
     };

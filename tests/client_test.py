@@ -469,6 +469,28 @@ class Outage(Case):
         self.assertEqual(d.ids("next", 0), [2])
         self.assertLess(d.stats()["wakeups"], 20)
 
+    def test_a_primary_that_refuses(self):
+        """It is there, but has no ids: the second is connected and asked."""
+        for refusal in (b"-EXHAUSTED no ids left\r\n", b"-STORAGE the disk is full\r\n"):
+            a, b = self.stub(lane=1, lanes=2, stripe=1), self.stub(lane=2, lanes=2, stripe=1)
+            a.on_block = lambda *_, r=refusal: r
+            d = self.driver(a, b, open_options="policy=primary timeout_ms=20000")
+            self.assertEqual(d.ids("next", 0), [2])
+            d.stop()
+
+    def test_two_silent_ones_before_the_third(self):
+        quiet = [self.stub(lane=i, lanes=3, stripe=1) for i in (1, 2)]
+        third = self.stub(lane=3, lanes=3, stripe=1)
+
+        def hang(*_):
+            raise stub.Hang()
+
+        for s in quiet:
+            s.on_greeting = hang
+        d = self.driver(*quiet, third, open_options="policy=primary request_ms=200 timeout_ms=20000")
+        self.assertEqual(d.ids("next", 0), [3])
+        self.assertLessEqual(max(s.accepted for s in quiet), 4)
+
     def test_round_robin(self):
         a, b = self.stub(lane=1, lanes=2, stripe=1), self.stub(lane=2, lanes=2, stripe=1)
         d = self.driver(a, b, options="block_min=100 block_max=100 hold_ms=0")
@@ -752,6 +774,29 @@ class Hostile(Case):
         self.assertEqual(e.word, "REGRESS", e)
         self.assertIn("begins at 10", e.message)
         self.disjoint(seen)
+
+    def test_one_block_for_two_requests_on_their_way(self):
+        """Both carried the same floor; the second answer repeats the first."""
+        s = self.stub()
+        held = []
+
+        def serve(sock):
+            requests = stub.Requests()
+            while True:
+                for words in requests.feed(sock.recv(65536) or b"*0\r\n"):
+                    if not words:
+                        return
+                    if words[0] == b"HELLO":
+                        sock.sendall(s.greeting(words))
+                        continue
+                    held.append(words)
+                    if len(held) == 2:  # the callers' two blocks
+                        sock.sendall(stub.bulk(11, 20, 1) * 2)
+
+        s.serve = serve
+        d = self.driver(s, open_options="timeout_ms=1000 request_ms=800")
+        words = d.call("blocks", 0, 2, 10).split()
+        self.assertEqual(words.count("11-20/1"), 1, words)
 
     def test_floors_go_with_every_request(self):
         s = self.stub()

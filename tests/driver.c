@@ -4,6 +4,7 @@
  *     seq HANDLE NAME [block_min=N block_max=N hold_ms=N local_ids=N on_demand=N
  *         timeout_ms=N]
  *     next SEQ [COUNT] | try SEQ | many SEQ COUNT | block SEQ COUNT
+ *     blocks SEQ THREADS COUNT  a block of COUNT for each thread, at once
  *     async SEQ COUNT         COUNT callbacks; waits for all of them
  *     burst SEQ THREADS COUNT COUNT ids by each thread; keep=FILE writes them down
  *     forks SEQ SERVERS CHILDREN COUNT
@@ -190,6 +191,46 @@ static void do_block(char **w)
         fail(rc, begin, handle_of[at]);
     else
         printf("ok %" PRIu64 "-%" PRIu64 "/%" PRIu64 "\n", r.first, r.last, r.step);
+}
+
+/* Several threads ask for a block at once. */
+struct block_worker {
+    hilo_seq *seq;
+    uint64_t count;
+    hilo_run run;
+    int rc;
+};
+
+static void *one_block(void *arg)
+{
+    struct block_worker *b = arg;
+
+    b->rc = hilo_block(b->seq, b->count, NULL, &b->run);
+    return NULL;
+}
+
+static void do_blocks(char **w)
+{
+    struct block_worker b[MAX];
+    pthread_t t[MAX];
+    int n = atoi(w[2]);
+
+    for (int i = 0; i < n; i++) {
+        b[i].seq = seqs[atoi(w[1])];
+        b[i].count = strtoull(w[3], NULL, 10);
+        if (pthread_create(&t[i], NULL, one_block, &b[i]) != 0)
+            abort();
+    }
+    printf("ok");
+    for (int i = 0; i < n; i++) {
+        pthread_join(t[i], NULL);
+        if (b[i].rc != 0)
+            printf(" %s", error_word(b[i].rc));
+        else
+            printf(" %" PRIu64 "-%" PRIu64 "/%" PRIu64, b[i].run.first, b[i].run.last,
+                   b[i].run.step);
+    }
+    printf("\n");
 }
 
 /* --- callbacks --- */
@@ -439,6 +480,8 @@ static void run(char **w, int n)
         do_many(w);
     } else if (strcmp(w[0], "block") == 0) {
         do_block(w);
+    } else if (strcmp(w[0], "blocks") == 0) {
+        do_blocks(w);
     } else if (strcmp(w[0], "async") == 0) {
         do_async(w);
     } else if (strcmp(w[0], "burst") == 0) {
