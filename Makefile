@@ -53,7 +53,7 @@ COMMON_SRC = $(SHARED_SRC) common/alloc.c common/reply.c common/resp.c
 LIB_SRC    = $(SHARED_SRC) common/cache.c common/reply_parse.c common/request_write.c \
              common/roster.c client/ask.c client/clock.c client/dispatch.c \
              client/greeting.c client/handle.c client/hot.c client/local.c \
-             client/options.c client/resolve.c client/seq.c client/server.c \
+             client/options.c client/resolve.c client/seen.c client/seq.c client/server.c \
              client/stats.c client/take.c client/text.c
 # All of hilod but main, so that tests can link it.
 SERVER_SRC = server/address.c server/batcher.c server/buffer.c server/catalog.c \
@@ -83,7 +83,7 @@ FUZZ_BIN   = $(FUZZERS:%=$(OUT)/tests/fuzz-%)
 .PHONY: all run client-bins deps-fuzz fuzz run-fuzz test test-long test-bins unit-bins deps deps-run deps-test docs lint layers bench bench-client install uninstall clean
 .DELETE_ON_ERROR:
 
-LIB_VERSION = 0.1.0
+LIB_VERSION = $(shell sed -n 's/^.define HILO_VERSION "\(.*\)"/\1/p' common/version.h)
 SONAME      = libhilo.so.0
 
 all: $(OUT)/hilod $(OUT)/hilo $(OUT)/libhilo.so $(OUT)/libhilo.a

@@ -51,8 +51,7 @@ static uint64_t number(const struct link *l, const char *name)
     return number_parse_u64(text, strlen(text), &n) ? n : 0;
 }
 
-/* --- servers ------------------------------------------------------------------------
- */
+/* --- servers --- */
 
 static void check_reach(const struct cli *c, struct report *r)
 {
@@ -224,8 +223,7 @@ static void check_servers(struct cli *c, struct report *r)
     }
 }
 
-/* --- sequences ----------------------------------------------------------------------
- */
+/* --- sequences --- */
 
 static void check_one(const struct cli *c, const struct seq_row *rows, size_t n,
                       unsigned there, struct report *r)
@@ -273,8 +271,7 @@ static void check_sequences(struct cli *c, unsigned there, struct report *r)
     free(rows);
 }
 
-/* --- here ---------------------------------------------------------------------------
- */
+/* --- here --- */
 
 static void check_here(struct report *r)
 {
@@ -288,8 +285,7 @@ static void check_here(struct report *r)
             (uint64_t)files.rlim_cur);
 }
 
-/* --- the report ---------------------------------------------------------------------
- */
+/* --- the report --- */
 
 static int print_report(const struct cli *c, const struct report *r, unsigned there)
 {

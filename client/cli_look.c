@@ -10,8 +10,7 @@
 #include "name.h"
 #include "text.h"
 
-/* --- one sequence over all members --------------------------------------------------
- */
+/* --- one sequence over all members --- */
 
 /* The rows of one name, from at on; sums and the highest of them. */
 static size_t merge(const struct seq_row *rows, size_t n, size_t at,
@@ -101,8 +100,7 @@ int cli_ls(struct cli *c, int argc, char **argv)
     return rc;
 }
 
-/* --- info ---------------------------------------------------------------------------
- */
+/* --- info --- */
 
 static const char *const info_fields[] = {"version",
                                           "uptime_in_seconds",
@@ -207,8 +205,7 @@ int cli_info(struct cli *c, int argc, char **argv)
     return missing != 0 ? missing : rc;
 }
 
-/* --- ping ---------------------------------------------------------------------------
- */
+/* --- ping --- */
 
 int cli_ping(struct cli *c, int argc, char **argv)
 {
@@ -239,8 +236,7 @@ int cli_ping(struct cli *c, int argc, char **argv)
     return members_missing(c, "answered");
 }
 
-/* --- top ----------------------------------------------------------------------------
- */
+/* --- top --- */
 
 static volatile sig_atomic_t stopped;
 

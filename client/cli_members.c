@@ -88,8 +88,7 @@ int member_call(const struct cli *c, struct link *l, size_t argc,
     return link_call(l, c->timeout_ms, argc, argv);
 }
 
-/* --- sequences ----------------------------------------------------------------------
- */
+/* --- sequences --- */
 
 static void copy(char *ret, size_t size, const struct reply_item *item)
 {

@@ -41,8 +41,7 @@ int cli_open(const struct cli *c, const char *name, const hilo_seq_options *so,
     return cli_fail(c, rc, "%s", text);
 }
 
-/* --- next ---------------------------------------------------------------------------
- */
+/* --- next --- */
 
 struct progress {
     bool shown; /* where a terminal sees it and the ids go elsewhere */
@@ -135,8 +134,7 @@ int cli_next(struct cli *c, int argc, char **argv)
     return rc;
 }
 
-/* --- block --------------------------------------------------------------------------
- */
+/* --- block --- */
 
 static json_t *id_text(uint64_t id)
 {
@@ -171,8 +169,7 @@ int cli_block(struct cli *c, int argc, char **argv)
     return 0;
 }
 
-/* --- bench --------------------------------------------------------------------------
- */
+/* --- bench --- */
 
 struct worker {
     pthread_t thread;

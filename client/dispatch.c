@@ -24,8 +24,7 @@ static bool lasts(int err)
            err != HILO_ECLOCK;
 }
 
-/* --- the end of a request -----------------------------------------------------------
- */
+/* --- the end of a request --- */
 
 static void end_call(struct hilo *h, struct ask *a, int err, const char *why)
 {
@@ -65,8 +64,7 @@ void dispatch_forget(struct hilo *h, struct ask *a)
         free(a);
 }
 
-/* --- choosing -----------------------------------------------------------------------
- */
+/* --- choosing --- */
 
 /* Why nobody can serve a request. */
 struct refusals {
@@ -159,7 +157,7 @@ static bool dispatch_one(struct hilo *h, struct ask *a, int64_t now_us,
 
     if (sv != NULL) {
         m = &s->members[sv->number];
-        a->floor = *seq_seen(s, sv);
+        a->floor = seen_highest(s->seen, &sv->id, sv->number);
         if (!server_send(sv, a, now_us))
             return false; /* no room: after the next answers */
         h->turn = sv->number + 1;
@@ -222,8 +220,7 @@ int dispatch_late(struct hilo *h, const struct hilo_seq *s)
     return err;
 }
 
-/* --- greetings ----------------------------------------------------------------------
- */
+/* --- greetings --- */
 
 static void drop_others(struct hilo *h, struct server *sv, uint64_t epoch)
 {
@@ -244,7 +241,7 @@ static void drop_others(struct hilo *h, struct server *sv, uint64_t epoch)
     }
 }
 
-static int refuse(struct hilo *h, enum roster_verdict v, const struct server *sv,
+static int refuse(enum roster_verdict v, const struct server *sv,
                   const struct identity *id, struct server *other, char *text)
 {
     const struct identity *o = &other->id;
@@ -282,7 +279,6 @@ static int refuse(struct hilo *h, enum roster_verdict v, const struct server *sv
                  ROSTER_STORES);
         break;
     }
-    (void)h;
     return HILO_ELANE;
 }
 
@@ -299,25 +295,23 @@ static int on_greeted(struct server *sv, const struct reply_item *items, size_t 
         return err;
     v = roster_meet(&h->roster, &id, sv->number, &other);
     if (v != ROSTER_WELCOME && v != ROSTER_NEW_EPOCH)
-        return refuse(h, v, sv, &id, &h->servers[other], text);
+        return refuse(v, sv, &id, &h->servers[other], text);
     sv->id = id;
     sv->met = true;
     drop_others(h, sv, id.epoch);
     return 0;
 }
 
-/* --- answers ------------------------------------------------------------------------
- */
+/* --- answers --- */
 
 /* Whether it is a block this server may grant for this request: 0, or an error. */
 static int check_block(const struct server *sv, const struct ask *a,
                        const struct reply_item *items, size_t n, struct run *ret,
                        char *text)
 {
-    const struct member *m = &a->seq->members[sv->number];
-    bool same = m->lane == sv->id.lane.number && m->epoch == sv->id.epoch;
     /* Answers of one server come in order, so each has to be above the one before. */
-    uint64_t floor = same && m->highest > a->floor ? m->highest : a->floor, count;
+    uint64_t last = seen_last(a->seq->seen, &sv->id, sv->number);
+    uint64_t floor = last > a->floor ? last : a->floor, count;
     struct lane l = sv->id.lane;
     struct run r;
 
@@ -362,13 +356,8 @@ static int check_block(const struct server *sv, const struct ask *a,
 static void filled(struct server *sv, struct ask *a, struct run r, int64_t now_us)
 {
     struct member *m = &a->seq->members[sv->number];
-    uint64_t *seen = seq_seen(a->seq, sv);
 
-    if (r.last > *seen)
-        *seen = r.last;
-    m->highest = r.last;
-    m->lane = sv->id.lane.number;
-    m->epoch = sv->id.epoch;
+    seen_note(a->seq->seen, &sv->id, sv->number, r.last);
     m->ids += run_count(r);
     m->round_us = (uint64_t)(now_us - a->sent_us);
     m->err = 0;
@@ -397,9 +386,7 @@ static int64_t pause_after(struct member *m, int err)
 static void refused(struct server *sv, struct ask *a, const struct reply_item *item,
                     int64_t now_us)
 {
-    const char *blank = memchr(item->p, ' ', item->len);
-    size_t word = blank != NULL ? (size_t)(blank - item->p) : item->len;
-    int err = error_code(item->p, word);
+    int err = error_code(item->p, item->len);
     struct member *m = &a->seq->members[sv->number];
     char why[SERVER_WHY_MAX];
 
@@ -426,7 +413,7 @@ static int on_answered(struct server *sv, struct ask *a, const struct reply_item
         return 0;
     }
     if (items[0].type == REPLY_ERROR) {
-        if (items[0].len >= 6 && memcmp(items[0].p, "NOAUTH", 6) == 0) {
+        if (error_code(items[0].p, items[0].len) == HILO_ENOAUTH) {
             snprintf(text, SERVER_WHY_MAX, "%.*s", (int)items[0].len, items[0].p);
             err = HILO_EAUTH;
         } else {

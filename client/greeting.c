@@ -31,13 +31,8 @@ fail(int err, char *text, size_t size, const char *fmt, ...)
 /* Login is refused with words of its own; "max number of clients" and the like pass. */
 static int refused(const struct reply_item *item, char *text, size_t size)
 {
-    size_t word = item->len;
-    const char *blank = memchr(item->p, ' ', item->len);
-    int err;
+    int err = error_code(item->p, item->len);
 
-    if (blank != NULL)
-        word = (size_t)(blank - item->p);
-    err = error_code(item->p, word);
     if (err == HILO_ENOAUTH || err == HILO_EWRONGPASS || err == HILO_ENOPERM ||
         memmem(item->p, item->len, "AUTH", 4) != NULL)
         err = HILO_EAUTH;

@@ -19,8 +19,7 @@
 
 #define ROUNDS_MAX 4 /* of a turn, before events are looked at again */
 
-/* --- small things -------------------------------------------------------------------
- */
+/* --- small things --- */
 
 void waiter_queue_init(struct waiter_queue *q)
 {
@@ -77,8 +76,7 @@ static bool in_callback(const struct hilo *h)
     return h->calling && pthread_equal(h->caller, pthread_self());
 }
 
-/* --- the end ------------------------------------------------------------------------
- */
+/* --- the end --- */
 
 /* Nobody else uses it any more. */
 static void handle_free(struct hilo *h)
@@ -97,6 +95,7 @@ static void handle_free(struct hilo *h)
         explicit_bzero(h->password, strlen(h->password));
     free(h->password);
     free(h->client_name);
+    seen_free(h->seen);
     hot_free(h->mark);
     pthread_mutex_destroy(&h->lock);
     free(h);
@@ -108,11 +107,12 @@ static void abandon(struct hilo *h)
 {
     for (unsigned i = 0; i < h->n_servers; i++)
         server_abandon(&h->servers[i]);
-    close(h->wake_fd);
+    if (h->wake_fd >= 0)
+        close(h->wake_fd);
+    h->wake_fd = -1;
 }
 
-/* --- the loop -----------------------------------------------------------------------
- */
+/* --- the loop --- */
 
 static void turn_kicked(struct hilo *h, int64_t now_us)
 {
@@ -241,8 +241,7 @@ static void *loop_main(void *arg)
     return NULL;
 }
 
-/* --- opening ------------------------------------------------------------------------
- */
+/* --- opening --- */
 
 static int parse_servers(struct hilo *h, const hilo_options *o, char *text, size_t size)
 {
@@ -352,8 +351,7 @@ static int open_handle(const hilo_options *o, struct hilo **ret, char *text,
     return 0;
 }
 
-/* --- the public functions -----------------------------------------------------------
- */
+/* --- the public functions --- */
 
 int hilo_open(const hilo_options *o, char *errbuf, size_t errlen, hilo **ret)
 {

@@ -1,13 +1,12 @@
 /* handle.h - what one hilo_open() made: servers, sequences, the loop that serves them.
  *
- * One lock guards everything but the blocks in use (hot.h). The loop holds it while it
- * works and lets it go while it waits for events or runs callbacks; callers take it
- * only when the block in use is at its end. So nothing else needs a lock, and every
- * change of state is a step nobody sees half of.
+ * One lock guards everything but the blocks in use (hilo_inline.h). The loop holds it
+ * while it works and lets it go while it waits for events or runs callbacks; callers
+ * take it only when the block in use is at its end. So nothing else needs a lock, and
+ * every change of state is a step nobody sees half of.
  *
  *     caller ── kick ──▶ eventfd ──▶ loop: handle_turn
- *                                      1. sequences that were kicked: how much to ask
- * for
+ *                                      1. kicked sequences: how much to ask for
  *                                      2. requests not yet sent: to which server
  *                                      3. what has taken too long
  *                                      4. callbacks, unlocked */
@@ -23,6 +22,7 @@
 #include "hilo.h"
 #include "hot.h"
 #include "roster.h"
+#include "seen.h"
 #include "server.h"
 
 #define MESSAGE_MAX 640
@@ -64,6 +64,7 @@ struct hilo {
     unsigned timeout_ms;
     char *password, *client_name;
     struct roster roster;
+    struct seen *seen; /* of every name that was opened */
     struct ask_queue unsent;
     struct waiter_queue decided; /* callbacks to run */
     uint64_t wakeups;

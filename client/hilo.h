@@ -54,8 +54,6 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
-#define HILO_VERSION_STRING "0.1.0"
-
 #define HILO_SERVERS_MAX 16         /* servers of one handle */
 #define HILO_BLOCK_MAX   1073741824 /* ids of one block */
 #define HILO_NAME_MAX    128        /* bytes of the name of a sequence */
@@ -64,8 +62,7 @@ typedef struct hilo hilo;
 typedef struct hilo_seq hilo_seq;
 struct event_base;
 
-/* --- servers ------------------------------------------------------------------------
- */
+/* --- servers --- */
 
 /* Which server the next block comes from. */
 typedef enum hilo_policy {
@@ -123,8 +120,7 @@ void hilo_errmsg(hilo *h, char *buf, size_t n);
 /* A code in a few words; never NULL. */
 const char *hilo_strerror(int err);
 
-/* --- sequences ----------------------------------------------------------------------
- */
+/* --- sequences --- */
 
 /* Fill it with hilo_seq_options_init(), then change what you want. */
 typedef struct hilo_seq_options {
@@ -177,9 +173,9 @@ void hilo_seq_close(hilo_seq *s);
  * HILO_EEXHAUSTED  the sequence has no ids left on any server
  * HILO_ENOSEQ      there is no such sequence, and servers don't make them unasked
  * HILO_EAUTH       servers refuse the login
- * HILO_ELANE       servers contradict each other about lanes: of two stores in one lane
- *                  the one heard first is used, and this is said when it is gone.
- * Another program may have heard the other one first: hilo doctor finds that
+ * HILO_ELANE       servers contradict each other about lanes; the first one heard is
+ *                  used, this is said when it is gone, and another program may have
+ *                  heard the other one first: hilo doctor finds that
  * HILO_EREGRESS    a server is behind what was seen of it: an old copy was put back
  * HILO_EPROTO      what a server answered makes no sense
  * HILO_EFORK  HILO_ECLOSED  HILO_ENOMEM  HILO_EARG
@@ -218,8 +214,7 @@ typedef void (*hilo_id_cb)(void *arg, uint64_t id, int err);
  * closing ones included. */
 int hilo_next_async(hilo_seq *s, hilo_id_cb cb, void *arg);
 
-/* --- looking ------------------------------------------------------------------------
- */
+/* --- looking --- */
 
 typedef struct hilo_server_stats {
     char name[128]; /* as given in hilo_options.servers */

@@ -73,8 +73,7 @@ static int wait_for(int fd, short events, int64_t deadline_us)
     return rc;
 }
 
-/* --- connecting ---------------------------------------------------------------------
- */
+/* --- connecting --- */
 
 static int find_addresses(struct link *l, int64_t deadline_us, struct addresses *ret)
 {
@@ -151,8 +150,7 @@ int link_open(struct link *l, const char *password, int limit_ms)
     return l->err;
 }
 
-/* --- commands -----------------------------------------------------------------------
- */
+/* --- commands --- */
 
 static int send_all(struct link *l, const char *p, size_t n, int64_t deadline_us)
 {
@@ -228,7 +226,6 @@ int link_call(struct link *l, int limit_ms, size_t argc, const char *const *argv
     char request[REQUEST_MAX];
     struct request_writer w;
     const struct reply_item *first;
-    size_t word;
 
     l->err = 0;
     l->n = 0;
@@ -250,7 +247,5 @@ int link_call(struct link *l, int limit_ms, size_t argc, const char *const *argv
     first = &l->items[0];
     if (first->type != REPLY_ERROR)
         return 0;
-    for (word = 0; word < first->len && first->p[word] != ' ';)
-        word++;
-    return fail(l, error_code(first->p, word), "%.*s", (int)first->len, first->p);
+    return fail(l, error_code(first->p, first->len), "%.*s", (int)first->len, first->p);
 }

@@ -23,8 +23,7 @@ void seq_kick(struct hilo_seq *s)
     handle_wake(s->h);
 }
 
-/* --- the stock ----------------------------------------------------------------------
- */
+/* --- the stock --- */
 
 static uint64_t taken(const struct hilo_seq *s)
 {
@@ -150,32 +149,7 @@ void seq_not_filled(struct hilo_seq *s)
     seq_kick(s);
 }
 
-uint64_t *seq_seen(struct hilo_seq *s, const struct server *sv)
-{
-    unsigned server = sv->id.shared ? sv->number + 1 : 0;
-    uint64_t before = 0;
-    struct seen *at;
-
-    for (size_t i = 0; i < s->n_seen; i++) {
-        at = &s->seen[i];
-        if (at->epoch == sv->id.epoch && at->lane == sv->id.lane.number &&
-            at->server == server)
-            return &at->highest;
-        if (at->epoch < sv->id.epoch && at->highest > before)
-            before = at->highest;
-    }
-    /* The roster has no room for more stores than there are rows. */
-    at = &s->seen[s->n_seen < SEEN_MAX ? s->n_seen++ : SEEN_MAX - 1];
-    /* A new layout begins above everything granted in the one before. */
-    *at = (struct seen){.lane = sv->id.lane.number,
-                        .server = server,
-                        .epoch = sv->id.epoch,
-                        .highest = before};
-    return &at->highest;
-}
-
-/* --- callers ------------------------------------------------------------------------
- */
+/* --- callers --- */
 
 void seq_fault(struct hilo_seq *s, int err, int64_t until_us, const char *why)
 {
@@ -285,8 +259,15 @@ int seq_take(struct hilo_seq *s, uint32_t n, int64_t deadline_us, struct run *re
     return rc;
 }
 
-/* --- begin and end ------------------------------------------------------------------
- */
+/* --- begin and end --- */
+
+static void seq_free(struct hilo_seq *s)
+{
+    local_release(s->head.row);
+    pthread_cond_destroy(&s->arrived);
+    hot_free(s->head.hot);
+    free(s);
+}
 
 struct hilo_seq *seq_new(struct hilo *h, const char *name, const hilo_seq_options *o)
 {
@@ -321,10 +302,16 @@ struct hilo_seq *seq_new(struct hilo *h, const char *name, const hilo_seq_option
     cache_init(&s->cache, &limits);
     waiter_queue_init(&s->async);
     pthread_mutex_lock(&h->lock);
-    s->next = h->seqs;
-    h->seqs = s;
+    s->seen = seen_of(&h->seen, name);
+    if (s->seen != NULL) {
+        s->next = h->seqs;
+        h->seqs = s;
+    }
     pthread_mutex_unlock(&h->lock);
-    return s;
+    if (s->seen != NULL)
+        return s;
+    seq_free(s);
+    return NULL;
 }
 
 /* Out of the list of those that were kicked; the others go back to it. */
@@ -356,8 +343,5 @@ void seq_end(struct hilo_seq *s)
         pthread_cond_wait(&s->arrived, &s->h->lock);
     }
     unkick(s);
-    local_release(s->head.row);
-    pthread_cond_destroy(&s->arrived);
-    hot_free(s->head.hot);
-    free(s);
+    seq_free(s);
 }

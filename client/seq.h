@@ -4,17 +4,7 @@
 
 #include "cache.h"
 #include "handle.h"
-
-#define SEEN_MAX (ROSTER_STORES + HILO_SERVERS_MAX)
-
-/* The highest id had from a lane in a layout epoch; on an engine that servers share,
- * from that server. */
-struct seen {
-    uint32_t lane;
-    unsigned server; /* its number + 1 on a shared engine, or 0 */
-    uint64_t epoch;
-    uint64_t highest;
-};
+#include "seen.h"
 
 /* What this sequence knows of one server. */
 struct member {
@@ -22,9 +12,6 @@ struct member {
     int64_t until_us;  /* so long it isn't asked again */
     unsigned refusals; /* in a row */
     uint64_t requests, ids, failures, round_us;
-    uint64_t highest; /* the last id it granted us ... */
-    uint64_t epoch;   /* ... in this layout epoch ... */
-    uint32_t lane;    /* ... and lane */
     char why[SERVER_WHY_MAX];
 };
 
@@ -47,8 +34,7 @@ struct hilo_seq {
     int64_t fault_until_us;
     char fault_why[MESSAGE_MAX];
     struct member members[HILO_SERVERS_MAX];
-    struct seen seen[SEEN_MAX];
-    size_t n_seen;
+    struct seen *seen; /* the handle's, of this name */
     uint64_t refills, failures, waits;
     bool closed;
 
@@ -84,9 +70,6 @@ void seq_fault(struct hilo_seq *s, int err, int64_t until_us, const char *why);
 /* Callbacks that have waited long enough get their error. When the next one will have;
  * INT64_MAX for never. */
 int64_t seq_check(struct hilo_seq *s, int64_t now_us);
-
-/* The highest id had from where this server grants; a place to keep it. */
-uint64_t *seq_seen(struct hilo_seq *s, const struct server *sv);
 
 /* --- begin and end --- */
 

@@ -20,8 +20,7 @@
 #define REFUSED_US     2000000 /* until one that must not be used is tried again */
 #define KEEPALIVE_S    20
 
-/* --- going down ---------------------------------------------------------------------
- */
+/* --- going down --- */
 
 void server_init(struct server *sv)
 {
@@ -110,10 +109,10 @@ void server_abandon(struct server *sv)
 {
     if (sv->fd >= 0)
         close(sv->fd);
+    sv->fd = -1;
 }
 
-/* --- bytes out ----------------------------------------------------------------------
- */
+/* --- bytes out --- */
 
 /* Sends what there is; false when the connection is gone. */
 static bool flush(struct server *sv)
@@ -155,8 +154,7 @@ bool server_send(struct server *sv, struct ask *a, int64_t now_us)
     return true;
 }
 
-/* --- bytes in -----------------------------------------------------------------------
- */
+/* --- bytes in --- */
 
 static bool greeted(struct server *sv, const struct reply_item *items, size_t n)
 {
@@ -178,7 +176,6 @@ static bool answered(struct server *sv, const struct reply_item *items, size_t n
 {
     struct ask *a = ask_pop(&sv->asks);
     char text[SERVER_WHY_MAX] = "an answer to no request";
-
     int err = HILO_EPROTO;
 
     if (a != NULL)
@@ -251,8 +248,7 @@ static void on_read(evutil_socket_t fd, short what, void *arg)
     sv->events->turn(sv);
 }
 
-/* --- connecting ---------------------------------------------------------------------
- */
+/* --- connecting --- */
 
 static bool greet(struct server *sv)
 {
@@ -400,8 +396,7 @@ void server_connect(struct server *sv, int64_t now_us)
         server_drop(sv, HILO_ESYSTEM, 0, "no thread to look up its name");
 }
 
-/* --- times --------------------------------------------------------------------------
- */
+/* --- times --- */
 
 static void check_lookup(struct server *sv)
 {

@@ -1,10 +1,11 @@
 /* server.h - one server, as a handle sees it: its connection and what it owes.
  *
- *           due, wanted                   addresses         connected
- *     DOWN ────────────▶ LOOKING_UP ─────────────▶ CONNECTING ─────▶ GREETING
- *      ▲                    │                          │ next address   │ HELLO,
- * welcome │ failed: later again, with a pause that grows  │                ▼
- *      └────────────────────┴──────────────────────────┴─────────────  READY
+ *          due, wanted               addresses              connected
+ *     DOWN ───────────▶ LOOKING_UP ───────────▶ CONNECTING ───────────▶ GREETING
+ *      ▲                    │                       │                       │
+ *      │ failed: tried again after a pause that     │                 HELLO, welcome
+ *      │ grows              │                       │                       ▼
+ *      └────────────────────┴───────────────────────┴─────────────────── READY
  *
  * A server that must not be used (another store in its lane, a wrong password) is DOWN
  * as well, for longer; `err` tells.

@@ -1,13 +1,10 @@
 /* take.c - the functions that hand out ids. */
 #define HILO_NO_INLINE
 #include <stdlib.h>
-#include <string.h>
 #include "clock.h"
 #include "dispatch.h"
 #include "hilo.h"
 #include "local.h"
-#include "name.h"
-#include "number.h"
 #include "seq.h"
 
 static int64_t deadline(const struct hilo_seq *s)
@@ -15,8 +12,7 @@ static int64_t deadline(const struct hilo_seq *s)
     return steady_us() + s->timeout_us;
 }
 
-/* --- one: the slow ways -------------------------------------------------------------
- */
+/* --- one: the slow ways --- */
 
 /* The thread used another sequence's row last, or its own ids are used up: then some
  * more out of the block in use. */
@@ -72,8 +68,7 @@ static int __attribute__((noinline)) try_slow(struct hilo_seq *s, uint64_t *ret_
     return take_slow(s, 0, ret_id);
 }
 
-/* --- one ----------------------------------------------------------------------------
- */
+/* --- one --- */
 
 int hilo_refill_(hilo_seq *s)
 {
@@ -105,8 +100,7 @@ int hilo_try_next(hilo_seq *s, uint64_t *ret_id)
     return take(s, ret_id, try_slow);
 }
 
-/* --- many ---------------------------------------------------------------------------
- */
+/* --- many --- */
 
 int hilo_next_many(hilo_seq *s, size_t n, uint64_t *ret_ids)
 {
@@ -138,8 +132,7 @@ int hilo_next_many(hilo_seq *s, size_t n, uint64_t *ret_ids)
     return 0;
 }
 
-/* --- straight from a server ---------------------------------------------------------
- */
+/* --- straight from a server --- */
 
 /* Locked. */
 static int wait_for_call(struct hilo_seq *s, struct block_call *call)
@@ -187,8 +180,7 @@ int hilo_block(hilo_seq *s, uint64_t count, const char *token, hilo_run *ret)
     return rc;
 }
 
-/* --- callbacks ----------------------------------------------------------------------
- */
+/* --- callbacks --- */
 
 int hilo_next_async(hilo_seq *s, hilo_id_cb cb, void *arg)
 {

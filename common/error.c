@@ -33,6 +33,10 @@ const char *error_text(int code)
 
 int error_code(const char *p, size_t len)
 {
+    const char *blank = memchr(p, ' ', len);
+
+    if (blank != NULL)
+        len = (size_t)(blank - p);
 #define X(code, value, word, text)                                         \
     if (len == sizeof(word) - 1 && memcmp(p, word, sizeof(word) - 1) == 0) \
         return code;

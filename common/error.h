@@ -11,7 +11,8 @@ const char *error_word(int code);
 /* One short sentence for people; never NULL. */
 const char *error_text(int code);
 
-/* The code of a server's word, p[0..len); HILO_EERR for any other word. */
+/* The code of an error reply, p[0..len), by its first word; HILO_EERR for a word that
+ * is no server's. */
 int error_code(const char *p, size_t len);
 
 #endif

@@ -87,7 +87,7 @@ static void do_open(char **w, int n)
     int rc;
 
     hilo_options_init(&o);
-    o.servers = w[1];
+    o.servers = strcmp(w[1], "-") == 0 ? NULL : w[1];
     for (int i = 2; i < n; i++) {
         char *v;
 
