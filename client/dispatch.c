@@ -12,9 +12,12 @@
 #include "seq.h"
 #include "text.h"
 
-#define REFUSED_US   1000000 /* a server that has no ids for a sequence isn't asked */
-#define TRY_AGAIN_US 20000   /* one that is in trouble; doubles, ... */
-#define TRY_MOST_US  500000  /* ... up to this */
+#define REFUSED_US 1000000 /* a server that has no ids for a sequence isn't asked */
+/* Those that contradict each other say again who they are every two seconds or so; one
+ * that has said nothing for this long is gone. */
+#define CONTEST_US   5000000
+#define TRY_AGAIN_US 20000  /* one that is in trouble; doubles, ... */
+#define TRY_MOST_US  500000 /* ... up to this */
 
 /* Errors that don't pass by themselves. */
 static bool lasts(int err)
@@ -265,8 +268,6 @@ static int refuse(enum roster_verdict v, const struct server *sv,
                  "runs on the same store as another server (%s): one of them is a copy "
                  "and has to be stopped",
                  other->target.text);
-        if (other != sv && other->state == SERVER_READY)
-            server_drop(other, HILO_ELANE, REFUSED_US, "%s", text);
         break;
     case ROSTER_OLD_EPOCH:
         snprintf(text, SERVER_WHY_MAX,
@@ -279,7 +280,31 @@ static int refuse(enum roster_verdict v, const struct server *sv,
                  ROSTER_STORES);
         break;
     }
+    if (v != ROSTER_OLD_EPOCH && v != ROSTER_FULL && other != sv &&
+        other->state == SERVER_READY)
+        server_drop(other, HILO_ELANE, REFUSED_US, "%s (said by %s)", text,
+                    sv->target.text);
     return HILO_ELANE;
+}
+
+/* A server that is there too and contradicts this one about who owns which ids. Which
+ * of the two is right can't be known here, and another program may have heard the other
+ * one first, so neither is used while both are there. */
+static struct server *contradictor(struct hilo *h, const struct server *sv,
+                                   int64_t now_us, enum roster_verdict *ret)
+{
+    for (unsigned i = 0; i < h->n_servers; i++) {
+        struct server *other = &h->servers[i];
+
+        if (other == sv || !other->met)
+            continue;
+        if (other->state != SERVER_READY && now_us - other->heard_us > CONTEST_US)
+            continue;
+        *ret = roster_compare(&other->id, &sv->id);
+        if (*ret == ROSTER_LAYOUT || *ret == ROSTER_LANE)
+            return other;
+    }
+    return NULL;
 }
 
 static int on_greeted(struct server *sv, const struct reply_item *items, size_t n,
@@ -288,16 +313,21 @@ static int on_greeted(struct server *sv, const struct reply_item *items, size_t 
     struct hilo *h = sv->owner;
     enum roster_verdict v;
     struct identity id;
+    struct server *against;
     unsigned other = sv->number;
     int err = greeting_read(items, n, &id, text, SERVER_WHY_MAX);
 
     if (err != 0)
         return err;
+    sv->id = id;
+    sv->met = true;
+    sv->heard_us = steady_us();
+    against = contradictor(h, sv, sv->heard_us, &v);
+    if (against != NULL)
+        return refuse(v, sv, &id, against, text);
     v = roster_meet(&h->roster, &id, sv->number, &other);
     if (v != ROSTER_WELCOME && v != ROSTER_NEW_EPOCH)
         return refuse(v, sv, &id, &h->servers[other], text);
-    sv->id = id;
-    sv->met = true;
     drop_others(h, sv, id.epoch);
     return 0;
 }

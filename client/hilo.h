@@ -173,9 +173,9 @@ void hilo_seq_close(hilo_seq *s);
  * HILO_EEXHAUSTED  the sequence has no ids left on any server
  * HILO_ENOSEQ      there is no such sequence, and servers don't make them unasked
  * HILO_EAUTH       servers refuse the login
- * HILO_ELANE       servers contradict each other about lanes; the first one heard is
- *                  used, this is said when it is gone, and another program may have
- *                  heard the other one first: hilo doctor finds that
+ * HILO_ELANE       servers contradict each other about lanes: those that do are not
+ *                  used while both are there. A program that reaches only one of
+ *                  them can't know: hilo doctor finds that
  * HILO_EREGRESS    a server is behind what was seen of it: an old copy was put back
  * HILO_EPROTO      what a server answered makes no sense
  * HILO_EFORK  HILO_ECLOSED  HILO_ENOMEM  HILO_EARG

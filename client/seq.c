@@ -45,6 +45,7 @@ static bool next_block(struct hilo_seq *s)
     }
     s->finished += hot_taken(s->head.hot);
     hot_publish(s->head.hot, r, cache_refill_at(&s->cache, run_count(r)));
+    atomic_store(&s->dry, false);
     return true;
 }
 
@@ -218,6 +219,7 @@ static int wait_for_ids(struct hilo_seq *s, uint32_t n, int64_t deadline_us,
         }
         cache_ran_dry(&s->cache);
         seq_kick(s);
+        atomic_store(&s->dry, true);
         if (deadline_us == 0)
             return HILO_EAGAIN;
         if (!s->h->own_base) {
@@ -252,7 +254,13 @@ int seq_take(struct hilo_seq *s, uint32_t n, int64_t deadline_us, struct run *re
 
     if (!hot_is_ours(s->head.hot, s->pid))
         return HILO_EFORK;
-    pthread_mutex_lock(&h->lock);
+    if (deadline_us != 0) {
+        pthread_mutex_lock(&h->lock);
+    } else if (pthread_mutex_trylock(&h->lock) != 0) {
+        if (atomic_load(&s->dry))
+            return HILO_EAGAIN; /* the loop needs the lock more, to end that */
+        pthread_mutex_lock(&h->lock);
+    }
     rc = wait_for_ids(s, n, deadline_us, ret);
     seq_left(s);
     pthread_mutex_unlock(&h->lock);

@@ -40,6 +40,7 @@ struct hilo_seq {
 
     struct hilo_seq *next;        /* in h->seqs */
     struct hilo_seq *next_kicked; /* in h->kicked */
+    atomic_bool dry;              /* whoever looked last found nothing in hand */
     atomic_bool kicked;
 };
 

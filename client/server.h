@@ -74,6 +74,7 @@ struct server {
 
     enum server_state state;
     bool met;           /* id is known */
+    int64_t heard_us;   /* when it last said who it is */
     struct identity id; /* as of the last greeting */
     int err;            /* why it is down; 0 before the first attempt */
     char why[SERVER_WHY_MAX];

@@ -17,8 +17,7 @@ static struct roster_store *find(struct roster *r, const char *uuid)
     return NULL;
 }
 
-/* What stands against the newcomer in another store's record. */
-static enum roster_verdict compare(const struct identity *old,
+enum roster_verdict roster_compare(const struct identity *old,
                                    const struct identity *id)
 {
     if (id->epoch < old->epoch)
@@ -57,7 +56,7 @@ enum roster_verdict roster_meet(struct roster *r, const struct identity *id,
     enum roster_verdict result = ROSTER_WELCOME, again;
 
     for (size_t i = 0; i < r->n; i++) {
-        enum roster_verdict v = compare(&r->stores[i].id, id);
+        enum roster_verdict v = roster_compare(&r->stores[i].id, id);
 
         if (v == ROSTER_WELCOME)
             continue;

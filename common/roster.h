@@ -55,6 +55,11 @@ enum roster_verdict {
 
 void roster_init(struct roster *r);
 
+/* What stands between a store that was heard before and another identity. WELCOME when
+ * both may be used, NEW_EPOCH when id ends old. Symmetric for LAYOUT and LANE. */
+enum roster_verdict roster_compare(const struct identity *old,
+                                   const struct identity *id);
+
 /* Judges a server that says who it is. *ret_other is the server that first gave the
  * reason for a refusal. */
 enum roster_verdict roster_meet(struct roster *r, const struct identity *id,

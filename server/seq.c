@@ -47,8 +47,11 @@ void seq_free(struct seq *s)
     free(s);
 }
 
+/* At every grant: so first the part of the condition that costs nothing. */
 static void check_near_end(struct seq *s)
 {
+    if (s->alloc.used < s->alloc.limit / 100 * SEQ_NEAR_END_PERCENT)
+        return;
     if (s->warned || seq_used_percent(s) < SEQ_NEAR_END_PERCENT)
         return;
     s->warned = true;
@@ -94,8 +97,8 @@ unsigned seq_used_percent(const struct seq *s)
 {
     uint64_t start = seq_start_position(s->env->lane, &s->attr);
     uint64_t all = s->alloc.limit > start ? s->alloc.limit - start : 0;
-    uint64_t mark = s->alloc.mark < s->alloc.limit ? s->alloc.mark : s->alloc.limit;
-    uint64_t used = mark > start ? mark - start : 0;
+    uint64_t left = alloc_remaining(&s->alloc);
+    uint64_t used = left < all ? all - left : 0;
 
     if (all == 0)
         return 100;
@@ -117,6 +120,7 @@ static void count_grant(struct seq *s, uint64_t ids, int64_t now_ms)
     s->granted += ids;
     s->env->grants++;
     s->env->ids += ids;
+    check_near_end(s);
 }
 
 static void refuse_grant(struct seq *s, struct request *r, enum alloc_verdict verdict,

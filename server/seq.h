@@ -100,7 +100,7 @@ uint64_t seq_last(const struct seq *s);
 /* Ids per second over the last second or two. */
 uint64_t seq_rate(const struct seq *s, int64_t now_ms);
 
-/* How much of start..max is reserved or gone, in percent. */
+/* How much of start..max is granted or gone, in percent. */
 unsigned seq_used_percent(const struct seq *s);
 
 /* The position of the first id at or above START; the first position above MAX. */

@@ -927,35 +927,55 @@ class Identity(Case):
     def test_two_stores_in_one_lane(self):
         a, b = self.stub(lane=1, lanes=2, stripe=1), self.stub(lane=1, lanes=2, stripe=1)
         d = self.driver(a, b, options="block_min=100 block_max=100 hold_ms=0")
-        ids = d.ids("next", 0, 10000)
-        self.disjoint(ids)
-        harness.wait_until(lambda: "refused" in (d.stats()["0.state"], d.stats()["1.state"])
-                           and (a.greeted and b.greeted), "a refusal")
-        used = [s for s in (a, b) if s.blocks]
-        self.assertEqual(len(used), 1)
-        used[0].stop()
         e = self.until_it_fails(d)
+        self.assertEqual(e.word, "LANE")
         self.assertIn(a.address, e.message)
         self.assertIn(b.address, e.message)
         self.assertIn("claim lane 1 of 2", e.message)
+        self.assertEqual([d.stats()["%d.state" % i] for i in range(2)], ["refused"] * 2)
+        used = [s for s in (a, b) if s.blocks]
+        self.assertLessEqual(len(used), 1)
+
+    def test_the_lane_goes_on_when_the_other_store_is_gone(self):
+        a, b = self.stub(lane=1, lanes=2, stripe=1), self.stub()
+        port = b.port
+        b.stop()
+        d = self.driver(a, "127.0.0.1:%d" % port,
+                        options="block_min=100 block_max=100 hold_ms=0")
+        ids = d.ids("next", 0, 1000)
+        b = self.stub(lane=1, lanes=2, stripe=1, port=port)
+        self.assertEqual(self.until_it_fails(d).word, "LANE")
+        b.stop()
+
+        def goes_on():
+            try:
+                return d.ids("next", 0, 1)
+            except Failed as e:
+                self.assertIn(e.word, ("LANE", "UNAVAIL", "TIMEDOUT"))
+                return []
+
+        more = harness.wait_until(goes_on, "the lane's own store")
+        self.disjoint(ids + more + d.ids("next", 0, 1000))
+        self.assertEqual(b.blocks, [])
 
     def test_real_servers_of_one_parity(self):
         """Both started as odd by mistake."""
         a, b = (self.hilod("--lane", "1/2", "--stripe", "1", "--auto-create", "yes")
                 for _ in range(2))
         d = self.driver(address(a), address(b), options="block_max=500 hold_ms=0")
-        self.disjoint(d.ids("next", 0, 10000))
+        e = self.until_it_fails(d)
+        self.assertEqual(e.word, "LANE")
+        self.assertIn("claim lane 1 of 2", e.message)
         st = d.stats()
-        self.assertEqual(sorted((st["0.ids"] > 0, st["1.ids"] > 0)), [False, True])
+        self.assertIn(0, (st["0.ids"], st["1.ids"]))
 
     def test_other_layouts(self):
         for change in (dict(lanes=3), dict(stripe=2)):
             a = self.stub(lane=1, lanes=2, stripe=1)
             b = self.stub(lane=2, **{**dict(lanes=2, stripe=1), **change})
             d = self.driver(a, b, options="block_min=100 block_max=100 hold_ms=0")
-            ids = d.ids("next", 0, 5000)
-            self.disjoint(ids)
-            self.assertEqual(len([s for s in (a, b) if s.blocks]), 1)
+            self.assertEqual(self.until_it_fails(d).word, "LANE")
+            self.assertLessEqual(len([s for s in (a, b) if s.blocks]), 1)
             d.stop()
 
     def test_a_higher_epoch_ends_the_lower(self):

@@ -266,6 +266,17 @@ class Sequences(harness.Case):
         self.assertIn("sequence a: 85 % of its ids are used", self.server.errors())
         self.assertEqual(self.c.fails("SEQ", "INFO", "nothere").word, "NOSEQ")
 
+    def test_only_what_was_granted_is_used(self):
+        """A hundred ids are reserved in one go; the warning comes with the 80th of them."""
+        self.c.call("SEQ", "CREATE", "a", "MAX", 100)
+        for granted in (1, 79, 80):
+            self.c.call("INCRBY", "a", granted - int(self.c.call("GET", "a") or 0))
+            info = self.c.seq("a")
+            self.assertEqual((info["used_percent"], info["remaining"]),
+                             (str(granted), str(100 - granted)))
+            self.assertEqual(self.c.info()["sequences_near_end"], "1" if granted == 80 else "0")
+        self.assertIn("sequence a: 80 % of its ids are used, 20 are left", self.server.errors())
+
     def test_settings_out_of_range_name_the_field(self):
         for options in (("START", 0), ("START", "x"), ("MAX", 0), ("MAX", 2**63),
                         ("DURABILITY", "never"), ("START",), ("SPEED", 1),
