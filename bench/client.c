@@ -1,9 +1,12 @@
 /* client.c - what an id of libhilo costs, linked against the shared library.
  *
- *     client micro SERVER ROUNDS COUNT    in turn, ROUNDS times: an atomic add by one
- *         thread, an id of the shared block by one thread, atomic adds by two threads
- * on a variable each, ids of sub-blocks by two threads; nanoseconds each client blocks
- * SERVER SIZE COUNT     COUNT ids out of blocks of SIZE; ids a second */
+ *     client micro SERVER ROUNDS COUNT    in turn, ROUNDS times, nanoseconds each: an
+ *         atomic add by one thread, an id of the shared block by one thread, atomic
+ * adds by two threads on a variable each, ids of sub-blocks by two threads, a plain
+ *         counter with an end in the memory of each of two threads, a call of an empty
+ *         function of a shared library
+ *     client blocks SERVER SIZE COUNT     COUNT ids out of blocks of SIZE; ids a second
+ */
 #include <hilo.h>
 #include <inttypes.h>
 #include <pthread.h>
@@ -64,8 +67,8 @@ static hilo *open_handle(const char *server)
 
 struct job {
     pthread_barrier_t *start;
-    hilo_seq *s; /* NULL: atomic adds */
-    bool empty;  /* calls of a function that does nothing */
+    hilo_seq *s;
+    enum { ATOMIC, IDS, EMPTY, PLAIN } what;
     uint64_t count;
     uint64_t sum; /* so that nothing is optimized away */
     double ns;
@@ -75,35 +78,47 @@ static void *run(void *arg)
 {
     struct job *j = arg;
     _Alignas(128) _Atomic uint64_t own = 0;
-    uint64_t id, sum = 0;
+    _Alignas(128) struct {
+        volatile uint64_t next, end;
+    } plain = {.end = UINT64_MAX};
+    hilo_seq *s = j->s;
+    uint64_t id, sum = 0, count = j->count;
     double begin;
 
-    if (j->s != NULL)
-        hilo_next(j->s, &id); /* the first fetches a block */
+    if (s != NULL)
+        hilo_next(s, &id); /* the first fetches a block */
     pthread_barrier_wait(j->start);
     begin = now_ns();
-    if (j->empty) {
-        for (uint64_t i = 0; i < j->count; i++) {
+    if (j->what == EMPTY) {
+        for (uint64_t i = 0; i < count; i++) {
             empty_next(j, &id);
             sum += id;
         }
-    } else if (j->s == NULL) {
-        for (uint64_t i = 0; i < j->count; i++)
+    } else if (j->what == ATOMIC) {
+        for (uint64_t i = 0; i < count; i++)
             sum += atomic_fetch_add(&own, 1);
+    } else if (j->what == PLAIN) {
+        for (uint64_t i = 0; i < count; i++) {
+            id = plain.next;
+            if (id == plain.end)
+                abort();
+            plain.next = id + 1;
+            sum += id;
+        }
     } else {
-        for (uint64_t i = 0; i < j->count; i++) {
-            if (hilo_next(j->s, &id) != 0)
+        for (uint64_t i = 0; i < count; i++) {
+            if (hilo_next(s, &id) != 0)
                 abort();
             sum += id;
         }
     }
-    j->ns = (now_ns() - begin) / (double)j->count;
+    j->ns = (now_ns() - begin) / (double)count;
     j->sum = sum;
     return NULL;
 }
 
 /* The mean over threads of what one operation took a thread. */
-static double measure(hilo_seq *s, bool empty, unsigned threads, uint64_t count)
+static double measure(hilo_seq *s, int what, unsigned threads, uint64_t count)
 {
     pthread_barrier_t start;
     pthread_t t[8];
@@ -112,7 +127,7 @@ static double measure(hilo_seq *s, bool empty, unsigned threads, uint64_t count)
 
     pthread_barrier_init(&start, NULL, threads);
     for (unsigned i = 0; i < threads; i++) {
-        j[i] = (struct job){.start = &start, .s = s, .empty = empty, .count = count};
+        j[i] = (struct job){.start = &start, .s = s, .what = what, .count = count};
         pthread_create(&t[i], NULL, run, &j[i]);
     }
     for (unsigned i = 0; i < threads; i++) {
@@ -130,13 +145,14 @@ static void micro(const char *server, int rounds, uint64_t count)
     hilo_seq *local = open_seq(h, "local", 8 * count, 10000);
 
     for (int i = 0; i < rounds; i++) {
-        double one = measure(NULL, false, 1, count);
-        double block = measure(shared, false, 1, count);
-        double two = measure(NULL, false, 2, count);
-        double sub = measure(local, false, 2, count);
-        double empty = measure(NULL, true, 1, count);
+        double one = measure(NULL, ATOMIC, 1, count);
+        double block = measure(shared, IDS, 1, count);
+        double two = measure(NULL, ATOMIC, 2, count);
+        double sub = measure(local, IDS, 2, count);
+        double plain = measure(NULL, PLAIN, 2, count);
+        double empty = measure(NULL, EMPTY, 1, count);
 
-        printf("%.3f %.3f %.3f %.3f %.3f\n", one, block, two, sub, empty);
+        printf("%.3f %.3f %.3f %.3f %.3f %.3f\n", one, block, two, sub, plain, empty);
     }
     hilo_close(h);
 }

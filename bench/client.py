@@ -80,14 +80,16 @@ class Postgres:
 
 def micro(server):
     rows = [list(map(float, l.split())) for l in
-            client("micro", server, ROUNDS, 10000000).splitlines()]
-    one, block, two, sub, empty = zip(*rows)
+            client("micro", server, 3 * ROUNDS, 10000000).splitlines()]
+    one, block, two, sub, plain, empty = zip(*rows)
     print("an atomic add, one thread:          ", middle(one, " ns"))
     print("an id of the shared block:          ", middle(block, " ns"))
     print("    as a multiple of the atomic add:", middle([b / a for a, b in zip(one, block)]))
     print("an atomic add on each of 2 threads: ", middle(two, " ns"))
     print("an id of sub-blocks, on each of 2:  ", middle(sub, " ns"))
     print("    as a multiple of the atomic add:", middle([b / a for a, b in zip(two, sub)]))
+    print("a plain counter in memory, on each of 2:", middle(plain, " ns"))
+    print("    as a multiple of the atomic add:", middle([b / a for a, b in zip(two, plain)]))
     print("an empty function of a shared library:", middle(empty, " ns"))
 
 
