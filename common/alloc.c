@@ -154,7 +154,6 @@ enum alloc_verdict alloc_take(struct alloc *a, struct lane l,
 {
     struct alloc_grant g;
     enum alloc_verdict verdict = place(a, l, alloc_next(a), rq, &g);
-
     if (verdict != ALLOC_GRANTED)
         return verdict;
     if (rq->floor > 0 && jump_over(a, rq->floor) > alloc_jump_left(a, now_ms))

@@ -104,6 +104,19 @@ enum alloc_verdict alloc_take(struct alloc *a, struct lane l,
                               const struct alloc_request *rq, int64_t now_ms,
                               struct alloc_grant *ret_grant);
 
+/* The same for one position and no floor, where it is the next one of the chunk in
+ * hand, which no bound or stripe can touch; false where it isn't: alloc_take then says
+ * why. */
+static inline bool alloc_take_one(struct alloc *a, uint64_t cap, uint64_t *ret_position)
+{
+    if (a->next >= a->end || a->next >= cap)
+        return false;
+    *ret_position = a->next;
+    a->used = ++a->next;
+    a->taken++;
+    return true;
+}
+
 /* After ALLOC_FETCH: begin a plan, add the waiting requests in their order as long as
  * alloc_plan_add says true, then turn it into a fetch. A request that was not added
  * stays waiting. The first one always fits. */

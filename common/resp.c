@@ -36,9 +36,8 @@ const char *resp_fault_text(enum resp_fault fault)
     return "Protocol error";
 }
 
-/* The number of a header line, at most `most`; the cursor moves behind its CR LF. As in
- * Redis there are no leading zeros, which also bounds the line. */
-static enum resp_status parse_header(struct cursor *c, int64_t most, int64_t *ret)
+static enum resp_status __attribute__((noinline))
+parse_long_header(struct cursor *c, int64_t most, int64_t *ret)
 {
     size_t have = (size_t)(c->end - c->at), at = 1, digits;
     bool negative = have > 1 && c->at[1] == '-';
@@ -68,8 +67,37 @@ static enum resp_status parse_header(struct cursor *c, int64_t most, int64_t *re
     return RESP_OK;
 }
 
-static enum resp_status parse_bulk(struct cursor *c, struct resp_arg *ret,
-                                   enum resp_fault *ret_fault)
+/* The number of a header line, at most `most`; the cursor moves behind its CR LF. As in
+ * Redis there are no leading zeros, which also bounds the line. Nearly all numbers have
+ * one digit. */
+static inline enum resp_status parse_header(struct cursor *c, int64_t most,
+                                            int64_t *ret)
+{
+    enum resp_status status;
+    struct cursor copy;
+    int64_t n;
+
+    if (__builtin_expect(c->end - c->at >= 4 && c->at[2] == '\r' && c->at[3] == '\n',
+                         1)) {
+        unsigned digit = (unsigned)(unsigned char)c->at[1] - '0';
+
+        if (digit <= 9) {
+            c->at += 4;
+            *ret = digit;
+            return RESP_OK;
+        }
+    }
+    copy = *c; /* so that the caller's can live in registers */
+    status = parse_long_header(&copy, most, &n);
+    if (status == RESP_OK) {
+        *c = copy;
+        *ret = n;
+    }
+    return status;
+}
+
+static inline enum resp_status parse_bulk(struct cursor *c, struct resp_arg *ret,
+                                          enum resp_fault *ret_fault)
 {
     enum resp_status status;
     int64_t len;
@@ -88,18 +116,17 @@ static enum resp_status parse_bulk(struct cursor *c, struct resp_arg *ret,
     *ret_fault = RESP_FAULT_END;
     ret->p = c->at;
     ret->len = (size_t)len;
-    if (c->end - c->at > len && c->at[len] != '\r')
+    if (c->end - c->at >= len + 2 && c->at[len] == '\r' && c->at[len + 1] == '\n') {
+        c->at += len + 2;
+        return RESP_OK;
+    }
+    if (c->end - c->at >= len + 2 || (c->end - c->at > len && c->at[len] != '\r'))
         return RESP_BAD;
-    if (c->end - c->at < len + 2)
-        return RESP_MORE;
-    if (c->at[len + 1] != '\n')
-        return RESP_BAD;
-    c->at += len + 2;
-    return RESP_OK;
+    return RESP_MORE;
 }
 
-static enum resp_status parse_array(struct cursor *c, struct resp_request *ret,
-                                    enum resp_fault *ret_fault)
+static inline enum resp_status parse_array(struct cursor *c, struct resp_request *ret,
+                                           enum resp_fault *ret_fault)
 {
     enum resp_status status;
     int64_t argc;
@@ -224,7 +251,7 @@ enum resp_status resp_parse(const char *buf, size_t len, struct resp_request *re
 
     if (len == 0)
         return RESP_MORE;
-    if (*buf == '*')
+    if (__builtin_expect(*buf == '*', 1))
         status = parse_array(&c, ret, &fault);
     else
         status = parse_inline(&c, ret, &fault);

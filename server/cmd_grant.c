@@ -82,10 +82,30 @@ static void check_stripe(struct call *c, struct request *r)
                        r->want.count, most, limit);
 }
 
+/* One id that is in hand, where nothing of this connection waits: no request is made.
+ */
+static bool take_one(struct call *c, uint64_t cap, uint64_t *ret_id)
+{
+    struct resp_arg name = c->args->argv[1];
+    uint64_t position;
+    struct seq *s;
+
+    if (c->args->argc != 2 || c->order != CALL_FREE)
+        return false;
+    s = catalog_find(&c->server->catalog, name.p, name.len);
+    return s != NULL && seq_take_one(s, cap, c->now_ms, &position) &&
+           lane_id_at(c->server->identity.lane, position, ret_id);
+}
+
 enum command_result cmd_incr(struct call *c, struct request **ret_request)
 {
     struct request r;
+    uint64_t id;
 
+    if (take_one(c, c->server->int_cap, &id)) {
+        reply_int(c->out, id);
+        return COMMAND_ANSWERED;
+    }
     request_init(&r, REQUEST_INCR);
     r.want.cap = c->server->int_cap;
     if (c->args->argc == 3) {
@@ -98,8 +118,12 @@ enum command_result cmd_incr(struct call *c, struct request **ret_request)
 enum command_result cmd_next(struct call *c, struct request **ret_request)
 {
     struct request r;
-    uint64_t n = 1;
+    uint64_t n = 1, id;
 
+    if (take_one(c, ALLOC_NO_CAP, &id)) {
+        reply_id(c->out, id);
+        return COMMAND_ANSWERED;
+    }
     request_init(&r, c->args->argc == 3 ? REQUEST_NEXTS : REQUEST_NEXT);
     if (c->args->argc == 3 &&
         (!number_parse_u64(c->args->argv[2].p, c->args->argv[2].len, &n) || n < 1 ||

@@ -111,14 +111,14 @@ const struct command command_rows[] = {
     {0},
 };
 
+/* The word has capital letters, digits and '-': the small letter of each, and no other
+ * byte, is the word's with bit 5 set. */
 bool arg_is(struct resp_arg a, const char *word)
 {
     for (size_t i = 0; i < a.len; i++) {
         char c = a.p[i];
 
-        if (c >= 'a' && c <= 'z')
-            c = (char)(c - 'a' + 'A');
-        if (c != word[i] || c == '\0')
+        if ((c != word[i] && c != (word[i] | 0x20)) || word[i] == '\0')
             return false;
     }
     return word[a.len] == '\0';

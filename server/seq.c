@@ -183,6 +183,17 @@ static bool try_grant(struct seq *s, struct request *r, int64_t now_ms)
     return true;
 }
 
+bool seq_take_one(struct seq *s, uint64_t cap, int64_t now_ms, uint64_t *ret_position)
+{
+    if (s->state != SEQ_LIVE || s->head != NULL || s->attr.retired || s->env->ended ||
+        !alloc_take_one(&s->alloc, cap, ret_position))
+        return false;
+    count_grant(s, 1, now_ms);
+    if (wants_ahead(s))
+        s->env->want_fn(s->env, s);
+    return true;
+}
+
 bool seq_submit(struct seq *s, struct request *r, int64_t now_ms)
 {
     if (__builtin_expect(s->env->ended, 0)) {

@@ -75,6 +75,10 @@ void seq_free(struct seq *s);
 /* The counter exists (it was loaded, or the store made it) and stands at mark. */
 void seq_go_live(struct seq *s, uint64_t counter, uint64_t mark);
 
+/* The short way for what is asked most: one id without a floor, below cap. False where
+ * it isn't in hand or not that simple, and nothing has happened; seq_submit then. */
+bool seq_take_one(struct seq *s, uint64_t cap, int64_t now_ms, uint64_t *ret_position);
+
 /* Tries to decide the request now. False: it has to wait, call seq_enqueue with a copy
  * of it on the heap. */
 bool seq_submit(struct seq *s, struct request *r, int64_t now_ms);
