@@ -80,7 +80,7 @@ SERVER_OBJ = $(SERVER_SRC:%.c=$(OBJ)/%.o)
 UNIT_BIN   = $(UNIT_TESTS:%=$(OUT)/tests/%)
 FUZZ_BIN   = $(FUZZERS:%=$(OUT)/tests/fuzz-%)
 
-.PHONY: all run client-bins deps-fuzz fuzz run-fuzz test test-long test-bins unit-bins deps deps-run deps-test docs lint layers bench bench-client install uninstall clean
+.PHONY: all run client-bins deps-fuzz fuzz run-fuzz test test-long test-bins unit-bins deps deps-run deps-test docs lint layers bench bench-wire bench-client bench-gate install uninstall clean
 .DELETE_ON_ERROR:
 
 LIB_VERSION = $(shell sed -n 's/^.define HILO_VERSION "\(.*\)"/\1/p' common/version.h)
@@ -283,11 +283,24 @@ $(OUT)/bench/client: bench/client.c $(OUT)/bench/libempty.so $(OUT)/libhilo.so M
 	$(CC) $(ALL_CFLAGS) -Icommon -Iclient $(ALL_LDFLAGS) -o $@ bench/client.c -L$(OUT) -lhilo \
 	    -L$(OUT)/bench -lempty -Wl,-rpath,$(abspath $(OUT)):$(abspath $(OUT)/bench)
 
-bench: all $(OUT)/bench/load
+$(OUT)/bench/bare: bench/bare.c Makefile
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ bench/bare.c $(LIB_LIBS)
+
+bench bench-wire: all $(OUT)/bench/load $(OUT)/bench/bare
 	@/usr/bin/python3 bench/wire.py
 
 bench-client: all $(OUT)/bench/load $(OUT)/bench/client
 	@/usr/bin/python3 bench/client.py
+
+# Instructions of the hot paths; part of make test, with the release build.
+$(OUT)/bench/gate: bench/gate.c $(COMMON_OBJ) $(CLIENT_COMMON_OBJ) $(OBJ)/pic/client/hot.o \
+                   $(OBJ)/pic/client/local.o Makefile
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) -Icommon -Iclient $(ALL_LDFLAGS) -o $@ $(filter-out Makefile,$^)
+
+bench-gate: $(OUT)/bench/gate
+	@/usr/bin/python3 bench/gate.py
 
 # --- install ------------------------------------------------------------------------------
 

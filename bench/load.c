@@ -1,11 +1,15 @@
 /* load.c - a lean load generator: many connections, a fixed pipeline, one command.
  *
  *   load HOST PORT CONNECTIONS PIPELINE REQUESTS COMMAND [ARG ...]
+ *   load unix PATH CONNECTIONS PIPELINE REQUESTS COMMAND [ARG ...]
  *
- * Each connection keeps PIPELINE requests on their way; every reply has to be one
- * integer or bulk string. Prints requests per second, and microseconds at the 50th,
- * 99th and 99.9th percentile of a pipeline's round trip. redis-benchmark uses up a core
- * before the server does; this one writes a prepared buffer and counts line ends. */
+ * The argument "@N" is replaced by a name out of N: s0, s1 ... in an order that is the
+ * same each time but looks random. With "memcached" before HOST the command is a line
+ * of memcached's text protocol. Each connection keeps PIPELINE requests on their way;
+ * every reply has to be one integer or bulk string. Prints requests per second, and
+ * microseconds at the 50th, 99th and 99.9th percentile of a pipeline's round trip.
+ * redis-benchmark uses up a core before the server does; this one writes a prepared
+ * buffer and counts line ends. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -19,11 +23,13 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
 #define MAX_CONNECTIONS 10000
 #define MAX_PIPELINE    1024
+#define DIGITS          7 /* of a name that changes */
 
 struct peer {
     int fd;
@@ -38,8 +44,11 @@ struct load {
     unsigned n_peers, pipeline;
     uint64_t left, done; /* requests */
     char *batch;         /* one pipeline */
-    size_t batch_len;
-    uint32_t *times; /* us, a round trip of a pipeline each */
+    size_t batch_len, one_len;
+    size_t name_at; /* of the digits of a name that changes; 0: none does */
+    uint64_t n_names, random;
+    bool lines;      /* memcached's protocol */
+    uint32_t *times; /* ns, a round trip of a pipeline each */
     uint64_t n_times;
     int epoll;
 };
@@ -58,20 +67,44 @@ static void die(const char *what)
     exit(1);
 }
 
+static size_t put_argument(struct load *l, char *to, const char *arg)
+{
+    if (arg[0] != '@')
+        return (size_t)sprintf(to, "$%zu\r\n%s\r\n", strlen(arg), arg);
+    l->n_names = strtoull(arg + 1, NULL, 10);
+    return (size_t)sprintf(to, "$%d\r\ns%0*d\r\n", 1 + DIGITS, DIGITS, 0);
+}
+
+static size_t put_line(char *to, int argc, char **argv)
+{
+    size_t len = 0;
+
+    for (int i = 0; i < argc; i++)
+        len += (size_t)sprintf(to + len, "%s%s", i > 0 ? " " : "", argv[i]);
+    return len + (size_t)sprintf(to + len, "\r\n");
+}
+
 static void make_batch(struct load *l, int argc, char **argv)
 {
-    size_t one = 16, len = 0;
+    size_t room = 64, len;
     char *request;
 
     for (int i = 0; i < argc; i++)
-        one += strlen(argv[i]) + 32;
-    request = malloc(one);
+        room += strlen(argv[i]) + 32;
+    request = malloc(room);
     if (request == NULL)
         die("memory");
-    len = (size_t)sprintf(request, "*%d\r\n", argc);
-    for (int i = 0; i < argc; i++)
-        len +=
-            (size_t)sprintf(request + len, "$%zu\r\n%s\r\n", strlen(argv[i]), argv[i]);
+    if (l->lines) {
+        len = put_line(request, argc, argv);
+    } else {
+        len = (size_t)sprintf(request, "*%d\r\n", argc);
+        for (int i = 0; i < argc; i++) {
+            len += put_argument(l, request + len, argv[i]);
+            if (argv[i][0] == '@')
+                l->name_at = len - 2 - DIGITS;
+        }
+    }
+    l->one_len = len;
     l->batch_len = len * l->pipeline;
     l->batch = malloc(l->batch_len);
     if (l->batch == NULL)
@@ -79,6 +112,21 @@ static void make_batch(struct load *l, int argc, char **argv)
     for (unsigned i = 0; i < l->pipeline; i++)
         memcpy(l->batch + i * len, request, len);
     free(request);
+}
+
+/* Other names for the next batch: a linear congruence (Knuth's MMIX). */
+static void change_names(struct load *l)
+{
+    for (unsigned i = 0; i < l->pipeline; i++) {
+        char *digits = l->batch + i * l->one_len + l->name_at;
+        uint64_t n;
+
+        l->random =
+            l->random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+        n = (l->random >> 33) % l->n_names;
+        for (int d = DIGITS - 1; d >= 0; d--, n /= 10)
+            digits[d] = (char)('0' + n % 10);
+    }
 }
 
 static void send_batch(struct load *l, struct peer *p)
@@ -89,6 +137,8 @@ static void send_batch(struct load *l, struct peer *p)
         return;
     l->left -= l->pipeline;
     p->open = l->pipeline;
+    if (l->n_names > 0)
+        change_names(l);
     p->sent_ns = now_ns();
     while (sent < l->batch_len) {
         ssize_t n = send(p->fd, l->batch + sent, l->batch_len - sent, MSG_NOSIGNAL);
@@ -99,18 +149,39 @@ static void send_batch(struct load *l, struct peer *p)
     }
 }
 
-static void connect_peer(struct load *l, struct peer *p, const char *host, int port)
+static int connect_unix(const char *path)
+{
+    struct sockaddr_un sa = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    if (strlen(path) >= sizeof sa.sun_path)
+        die("PATH is too long");
+    memcpy(sa.sun_path, path, strlen(path));
+    if (fd < 0 || connect(fd, (struct sockaddr *)&sa, sizeof sa) != 0)
+        die("connect");
+    return fd;
+}
+
+static int connect_tcp(const char *host, int port)
 {
     struct sockaddr_in sa = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
-    struct epoll_event ev = {.events = EPOLLIN, .data.ptr = p};
-    int one = 1;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1;
 
     if (inet_pton(AF_INET, host, &sa.sin_addr) != 1)
         die("HOST has to be an IPv4 address");
-    p->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (p->fd < 0 || connect(p->fd, (struct sockaddr *)&sa, sizeof sa) != 0)
+    if (fd < 0 || connect(fd, (struct sockaddr *)&sa, sizeof sa) != 0)
         die("connect");
-    setsockopt(p->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    return fd;
+}
+
+static void connect_peer(struct load *l, struct peer *p, const char *host,
+                         const char *port)
+{
+    struct epoll_event ev = {.events = EPOLLIN, .data.ptr = p};
+
+    p->fd =
+        strcmp(host, "unix") == 0 ? connect_unix(port) : connect_tcp(host, atoi(port));
     if (epoll_ctl(l->epoll, EPOLL_CTL_ADD, p->fd, &ev) != 0)
         die("epoll_ctl");
 }
@@ -154,7 +225,7 @@ static void receive(struct load *l, struct peer *p)
     count(l, p, buf, (size_t)n);
     if (p->open > 0)
         return;
-    l->times[l->n_times++] = (uint32_t)((now_ns() - p->sent_ns) / 1000);
+    l->times[l->n_times++] = (uint32_t)(now_ns() - p->sent_ns);
     send_batch(l, p);
 }
 
@@ -165,9 +236,10 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static uint32_t percentile(const struct load *l, double share)
+/* Microseconds. */
+static double percentile(const struct load *l, double share)
 {
-    return l->times[(uint64_t)((double)(l->n_times - 1) * share)];
+    return l->times[(uint64_t)((double)(l->n_times - 1) * share)] / 1e3;
 }
 
 static void run(struct load *l)
@@ -190,8 +262,7 @@ static void run(struct load *l)
     }
     begin = now_ns() - begin;
     qsort(l->times, l->n_times, sizeof *l->times, by_size);
-    printf("%.0f requests/s p50 %" PRIu32 " us p99 %" PRIu32 " us p99.9 %" PRIu32
-           " us\n",
+    printf("%.0f requests/s p50 %.1f us p99 %.1f us p99.9 %.1f us\n",
            (double)all * 1e9 / (double)begin, percentile(l, 0.5), percentile(l, 0.99),
            percentile(l, 0.999));
 }
@@ -200,9 +271,14 @@ int main(int argc, char **argv)
 {
     struct load *l = calloc(1, sizeof *l);
 
+    if (l != NULL && argc > 1 && strcmp(argv[1], "memcached") == 0) {
+        l->lines = true;
+        argv++;
+        argc--;
+    }
     if (argc < 7 || l == NULL) {
-        fprintf(stderr,
-                "usage: load HOST PORT CONNECTIONS PIPELINE REQUESTS COMMAND [ARG]\n");
+        fprintf(stderr, "usage: load [memcached] HOST PORT CONNECTIONS PIPELINE "
+                        "REQUESTS COMMAND [ARG]\n");
         return 64;
     }
     l->n_peers = (unsigned)atoi(argv[3]);
@@ -223,7 +299,7 @@ int main(int argc, char **argv)
         die("setup");
     make_batch(l, argc - 6, argv + 6);
     for (unsigned i = 0; i < l->n_peers; i++)
-        connect_peer(l, &l->peers[i], argv[1], atoi(argv[2]));
+        connect_peer(l, &l->peers[i], argv[1], argv[2]);
     run(l);
     return 0;
 }

@@ -12,6 +12,8 @@
 /* What an administrator does is logged line by line, unless it comes in floods. */
 #define ADMIN_LOG_BURST 20
 
+#define GATHER_MOST_US 2000 /* a commit that takes longer counts as this */
+
 static void want(struct seq_env *env, struct seq *s)
 {
     struct batcher *b = (struct batcher *)env;
@@ -38,6 +40,7 @@ void batcher_init(struct batcher *b, struct lane lane)
 void batcher_free(struct batcher *b)
 {
     store_batch_free(&b->batch);
+    request_pool_free(&b->env.pool);
 }
 
 static struct seq *pop(struct batcher *b)
@@ -58,10 +61,30 @@ static void forget_if_void(struct batcher *b, struct seq *s)
         b->forget_fn(b->arg, s);
 }
 
-void batcher_post(struct batcher *b, int64_t now_ms)
+/* Whether more requests are about to come. */
+static bool gathers(struct batcher *b, int64_t now_us)
+{
+    uint64_t n = b->env.waiting;
+    int64_t commit_us =
+        b->last_commit_us < GATHER_MOST_US ? b->last_commit_us : GATHER_MOST_US;
+
+    if (n == 0 || n >= b->company - b->company / 8 || b->env.ended)
+        return false;
+    if (n != b->gathered) {
+        b->gathered = n;
+        b->gathered_us = now_us;
+    }
+    return now_us - b->gathered_us < commit_us / 8 &&
+           now_us - b->collected_us < 2 * commit_us;
+}
+
+bool batcher_post(struct batcher *b, int64_t now_ms, int64_t now_us)
 {
     if (store_thread_busy(b->thread))
-        return;
+        return true;
+    if (b->company > 0 && gathers(b, now_us))
+        return false;
+    b->company = 0;
     while (b->first != NULL) {
         struct seq *s = pop(b);
         struct store_op *op;
@@ -86,6 +109,7 @@ void batcher_post(struct batcher *b, int64_t now_ms)
     }
     if (b->batch.n > 0)
         store_thread_post(b->thread, &b->batch);
+    return true;
 }
 
 static void note_failure(struct batcher *b, const struct store_batch *done)
@@ -103,7 +127,7 @@ static void note_failure(struct batcher *b, const struct store_batch *done)
     }
 }
 
-void batcher_collect(struct batcher *b, int64_t now_ms)
+void batcher_collect(struct batcher *b, int64_t now_ms, int64_t now_us)
 {
     struct store_batch *done = store_thread_collect(b->thread);
     const char *why = "";
@@ -111,6 +135,9 @@ void batcher_collect(struct batcher *b, int64_t now_ms)
     if (done == NULL)
         return;
     b->store_stats = done->stats;
+    b->company = b->env.waiting;
+    b->gathered = 0;
+    b->collected_us = now_us;
     b->last_commit_us = done->commit_us;
     if (done->commit_us > b->longest_commit_us)
         b->longest_commit_us = done->commit_us;

@@ -16,6 +16,11 @@ struct batcher {
     struct store_thread *thread;
     struct store_batch batch; /* the next one */
     struct seq *first, *last; /* those who want the store */
+    /* The gathering, see batcher_post. */
+    uint64_t company;     /* who waited when the last batch came back */
+    uint64_t gathered;    /* who waits now */
+    int64_t gathered_us;  /* since when it is that many */
+    int64_t collected_us; /* when the last batch came back */
     /* Called when a sequence that could not be created has no requests left. */
     void (*forget_fn)(void *arg, struct seq *s);
     /* Called when the store knows a sequence that it did not know before. */
@@ -33,11 +38,19 @@ struct batcher {
 void batcher_init(struct batcher *b, struct lane lane);
 void batcher_free(struct batcher *b);
 
-/* Hands a batch to the store thread if that is free and somebody wants it. */
-void batcher_post(struct batcher *b, int64_t now_ms);
+/* Hands a batch to the store thread if that is free and somebody wants it. False when
+ * it is worth while to wait a moment for more: call again after the next turn, which
+ * must not block.
+ *
+ * A commit costs the same for one grant and for a hundred. Who has just had an answer
+ * often asks again at once; so a batch waits until about as many are there as waited
+ * when the last one came back, as long as they keep coming: an eighth of a commit
+ * without another one ends it, and twice the time of a commit in any case. PostgreSQL's
+ * commit_delay and commit_siblings, set by what is seen. */
+bool batcher_post(struct batcher *b, int64_t now_ms, int64_t now_us);
 
 /* Distributes the answers of a batch that has come back, if one has. */
-void batcher_collect(struct batcher *b, int64_t now_ms);
+void batcher_collect(struct batcher *b, int64_t now_ms, int64_t now_us);
 
 /* Nobody waits for the store and it holds nothing of ours. */
 bool batcher_idle(const struct batcher *b);

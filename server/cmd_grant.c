@@ -260,7 +260,7 @@ void command_answer(struct server *s, const struct request *r, struct reply *out
     uint64_t id = 0;
 
     if (r->err != 0) {
-        reply_error(out, r->err, r->text);
+        reply_error(out, r->err, request_why(r));
         return;
     }
     switch (r->kind) {

@@ -126,7 +126,7 @@ bool arg_is(struct resp_arg a, const char *word)
 
 enum command_result command_fail(struct call *c, int err, const char *fmt, ...)
 {
-    char text[REQUEST_TEXT_MAX];
+    char text[SERVER_TEXT_MAX];
     va_list ap;
 
     va_start(ap, fmt);
@@ -203,13 +203,12 @@ enum command_result command_run(struct call *c, struct request **ret_request)
     return row->run(c, ret_request);
 }
 
-static struct request *keep(struct call *c, const struct request *r)
+static struct request *keep(struct call *c, struct request *r)
 {
-    struct request *copy = malloc(sizeof *copy);
+    struct request *copy = request_keep(&c->server->batcher.env.pool, r);
 
     if (copy == NULL)
         return NULL;
-    *copy = *r;
     copy->owner = c->owner;
     copy->decided_fn = c->decided_fn;
     copy->later = NULL;
@@ -218,18 +217,19 @@ static struct request *keep(struct call *c, const struct request *r)
 
 /* Answers a decided request (on is NULL), or leaves one behind that waits on a
  * sequence. */
-static enum command_result deliver(struct call *c, struct seq *on,
-                                   const struct request *r,
+static enum command_result deliver(struct call *c, struct seq *on, struct request *r,
                                    struct request **ret_request)
 {
     struct request *kept;
 
     if (on == NULL && c->order == CALL_FREE) {
         command_answer(c->server, r, c->out);
+        request_clear(r);
         return COMMAND_ANSWERED;
     }
     kept = keep(c, r);
     if (kept == NULL) {
+        request_clear(r);
         if (c->order != CALL_FREE)
             return COMMAND_CLOSE; /* there is no memory to answer in order */
         return command_fail(c, HILO_ETRYAGAIN, "out of memory");
@@ -246,7 +246,7 @@ enum command_result command_submit(struct call *c, struct seq *s, struct request
     return deliver(c, seq_submit(s, r, c->now_ms) ? NULL : s, r, ret_request);
 }
 
-enum command_result command_refused(struct call *c, const struct request *r,
+enum command_result command_refused(struct call *c, struct request *r,
                                     struct request **ret_request)
 {
     return deliver(c, NULL, r, ret_request);

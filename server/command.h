@@ -78,7 +78,7 @@ enum command_result command_submit(struct call *c, struct seq *s, struct request
 /* The same for a request that has been refused before it came to a sequence. A grant
  * reports its errors this way, so that they keep their place behind grants that wait.
  */
-enum command_result command_refused(struct call *c, const struct request *r,
+enum command_result command_refused(struct call *c, struct request *r,
                                     struct request **ret_request);
 
 /* Taking ids (cmd_grant.c). */

@@ -89,7 +89,7 @@ void conn_free(struct conn *c)
 
         c->oldest = r->later;
         if (r->decided)
-            free(r);
+            request_free(&s->batcher.env.pool, r);
         else
             r->owner = NULL; /* its sequence frees it */
     }
@@ -231,7 +231,7 @@ static void answer_decided(struct conn *c, struct reply *out)
         if (c->oldest == NULL)
             c->newest = NULL;
         c->n_pending--;
-        free(r);
+        request_free(&c->server->batcher.env.pool, r);
     }
 }
 

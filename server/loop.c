@@ -38,7 +38,9 @@ static void on_store(evutil_socket_t fd, short what, void *arg)
     struct loop *l = arg;
 
     (void)fd, (void)what;
-    batcher_collect(&l->server.batcher, clock_steady_ms());
+    int64_t now_us = clock_steady_us();
+
+    batcher_collect(&l->server.batcher, now_us / 1000, now_us);
 }
 
 static void on_sweep(evutil_socket_t fd, short what, void *arg)
@@ -84,14 +86,16 @@ static void on_stop_signal(evutil_socket_t signal, short what, void *arg)
 
 /* --- turns --- */
 
-/* What was asked for goes to the store first, so that the disk works while answers go
- * out. */
-static void end_turn(struct server *s)
+/* Answers go out first: who gets one may ask again in time for the next batch. False
+ * when the next turn must not block. */
+static bool end_turn(struct server *s)
 {
-    batcher_post(&s->batcher, clock_steady_ms());
+    int64_t now_us;
+
     conn_flush_touched(s);
     clients_limit(s);
-    batcher_post(&s->batcher, clock_steady_ms());
+    now_us = clock_steady_us();
+    return batcher_post(&s->batcher, now_us / 1000, now_us);
 }
 
 static bool has_work(const struct loop *l)
@@ -105,12 +109,14 @@ static bool has_work(const struct loop *l)
 
 static enum loop_end serve(struct loop *l)
 {
+    int flags = EVLOOP_ONCE;
+
     while (has_work(l)) {
-        if (event_base_loop(l->base, EVLOOP_ONCE) < 0) {
+        if (event_base_loop(l->base, flags) < 0) {
             log_line(LOG_ERROR, "the event loop failed: %s", strerror(errno));
             return LOOP_FAILED;
         }
-        end_turn(&l->server);
+        flags = end_turn(&l->server) ? EVLOOP_ONCE : EVLOOP_ONCE | EVLOOP_NONBLOCK;
     }
     return LOOP_STOPPED;
 }

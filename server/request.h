@@ -13,7 +13,7 @@
 #include "alloc.h"
 #include "store.h"
 
-#define REQUEST_TEXT_MAX 400
+#define REQUEST_SPARE_MAX 4096 /* kept for the next ones */
 
 enum request_kind {
     /* Grants: which reply the positions become. */
@@ -40,7 +40,7 @@ struct request {
      * the position of the next id. */
     int err;
     struct alloc_grant grant;
-    char text[REQUEST_TEXT_MAX];
+    char *text; /* on the heap; NULL where there was no memory for it */
     /* The queues. */
     struct request *next;  /* in the sequence's */
     struct request *later; /* in the connection's */
@@ -53,10 +53,27 @@ static inline bool request_is_grant(const struct request *r)
     return r->kind <= REQUEST_BLOCK;
 }
 
-/* An undecided request; all but the text is set. */
+/* Requests that were freed and wait to be used again. */
+struct request_pool {
+    struct request *spare; /* linked by next */
+    unsigned n;
+};
+
+/* On the heap, a copy of r, whose text it takes over; NULL when memory is out. */
+struct request *request_keep(struct request_pool *p, struct request *r);
+void request_free(struct request_pool *p, struct request *r);
+void request_pool_free(struct request_pool *p);
+
+/* The end of a request on the stack. */
+void request_clear(struct request *r);
+
+/* An undecided request. */
 void request_init(struct request *r, enum request_kind kind);
 
-/* Decides it with an error; the text follows the error word in the reply. */
+/* What follows the error word in the reply. */
+const char *request_why(const struct request *r);
+
+/* Decides it with an error. */
 void request_refuse(struct request *r, int err, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 

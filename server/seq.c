@@ -42,7 +42,7 @@ void seq_free(struct seq *s)
         struct request *r = s->head;
 
         s->head = r->next;
-        free(r);
+        request_free(&s->env->pool, r);
     }
     free(s);
 }
@@ -149,7 +149,8 @@ static void refuse_grant(struct seq *s, struct request *r, enum alloc_verdict ve
             "server went back or the floor is wrong. To move it on purpose: SEQ "
             "ADVANCE %s %" PRIu64,
             s->name, next, r->id, alloc_jump_left(&s->alloc, now_ms), s->name, r->id);
-        log_limited(&s->env->regress_log, LOG_WARNING, "possible regress: %s", r->text);
+        log_limited(&s->env->regress_log, LOG_WARNING, "possible regress: %s",
+                    request_why(r));
     }
 }
 
@@ -218,6 +219,7 @@ void seq_enqueue(struct seq *s, struct request *r)
     else
         s->head = r;
     s->tail = r;
+    s->env->waiting++;
     s->env->want_fn(s->env, s);
 }
 
@@ -230,8 +232,9 @@ static void pop(struct seq *s)
     s->head = r->next;
     if (s->head == NULL)
         s->tail = NULL;
+    s->env->waiting--;
     if (r->owner == NULL)
-        free(r);
+        request_free(&s->env->pool, r);
     else
         r->decided_fn(r);
 }

@@ -20,6 +20,7 @@
  * with an answer. */
 #define SERVER_READ_MAX 65536
 #define SERVER_OUT_SIZE 131072
+#define SERVER_TEXT_MAX 400 /* of an error made on the spot */
 
 struct event_base;
 struct conn;
@@ -67,7 +68,7 @@ bool server_ready(const struct server *s);
 /* Why a name leads to no sequence: a code and a text for the reply. */
 struct server_refusal {
     int err;
-    char text[REQUEST_TEXT_MAX];
+    char text[SERVER_TEXT_MAX];
 };
 
 /* The sequence of that name, which is made if it is missing and auto_create says so.

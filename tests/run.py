@@ -24,6 +24,7 @@ RELEASE_ONLY = {"trace_test", "docs_test", "disk_test", "clients_test", "install
 def suites():
     """(name, command, environment) of each suite."""
     yield "lint", ["make", "-s", "lint"], {}
+    yield "bench-gate", ["make", "-s", "bench-gate"], {}
     for variant, out in VARIANTS.items():
         env = {"HILOD": os.path.join(ROOT, out, "hilod"),
                "ASAN_OPTIONS": "detect_leaks=1:abort_on_error=0",
