@@ -80,7 +80,7 @@ SERVER_OBJ = $(SERVER_SRC:%.c=$(OBJ)/%.o)
 UNIT_BIN   = $(UNIT_TESTS:%=$(OUT)/tests/%)
 FUZZ_BIN   = $(FUZZERS:%=$(OUT)/tests/fuzz-%)
 
-.PHONY: all run client-bins deps-fuzz fuzz run-fuzz test test-long test-bins unit-bins deps deps-run deps-test docs lint layers bench bench-wire bench-client bench-gate install uninstall clean
+.PHONY: all run client-bins deps-fuzz fuzz run-fuzz test test-long test-bins unit-bins deps deps-run deps-test docs lint layers bench bench-wire bench-client bench-compare bench-growth bench-latency bench-gate deps-compare install uninstall clean
 .DELETE_ON_ERROR:
 
 LIB_VERSION = $(shell sed -n 's/^.define HILO_VERSION "\(.*\)"/\1/p' common/version.h)
@@ -292,6 +292,18 @@ bench bench-wire: all $(OUT)/bench/load $(OUT)/bench/bare
 
 bench-client: all $(OUT)/bench/load $(OUT)/bench/client
 	@/usr/bin/python3 bench/client.py
+
+deps-compare: deps-run
+	$(call apt_install,redis-server mariadb-server sysbench postgresql memcached etcd-server)
+
+bench-compare: all $(OUT)/bench/load
+	@/usr/bin/python3 bench/compare.py
+
+bench-growth: all $(OUT)/bench/load
+	@/usr/bin/python3 bench/growth.py
+
+bench-latency: all $(OUT)/bench/load $(OUT)/tests/disk.so
+	@/usr/bin/python3 bench/latency.py
 
 # Instructions of the hot paths; part of make test, with the release build.
 $(OUT)/bench/gate: bench/gate.c $(COMMON_OBJ) $(CLIENT_COMMON_OBJ) $(OBJ)/pic/client/hot.o \

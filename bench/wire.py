@@ -13,6 +13,7 @@ installed.
 import os
 import re
 import shutil
+import socket
 import statistics
 import subprocess
 import sys
@@ -45,16 +46,23 @@ CASES = [
 class Run:
     """What one run of the load generator saw."""
 
-    def __init__(self, where, connections, pipeline, requests, name):
-        out = subprocess.run([LOAD, *where, str(connections), str(pipeline), str(requests),
-                              "INCR", name], check=True, stdout=subprocess.PIPE).stdout.decode()
-        m = re.match(r"(\d+) requests/s p50 ([\d.]+) us p99 ([\d.]+) us p99.9 ([\d.]+) us", out)
-        self.rate, self.p50, self.p99, self.p999 = map(float, m.groups())
+    def __init__(self, where, connections, pipeline, requests, *command):
+        out = subprocess.run([LOAD, *where, str(connections), str(pipeline), str(requests), *command],
+                             check=True, stdout=subprocess.PIPE).stdout.decode()
+        m = re.match(r"(\d+) requests/s p50 ([\d.]+) us p99 ([\d.]+) us p99.9 ([\d.]+) us max ([\d.]+)",
+                     out)
+        self.rate, self.p50, self.p99, self.p999, self.max = map(float, m.groups())
 
 
 def load(port, pipeline, requests, name, connections=50):
-    run = Run(["127.0.0.1", str(port)], connections, pipeline, requests, name)
+    run = Run(["127.0.0.1", str(port)], connections, pipeline, requests, "INCR", name)
     return run.rate, "p50 %.1f us" % run.p50
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
 
 
 def cpu_seconds(pid):
@@ -67,21 +75,19 @@ class Redis:
     def __init__(self, options, program="redis-server"):
         self.dir = tempfile.mkdtemp(prefix="hilo-bench-")
         self.unix = os.path.join(self.dir, "s")
+        self.port = free_port()
         with open(os.path.join(self.dir, "log"), "w") as log:
-            for port in range(17000, 17100):
-                self.proc = subprocess.Popen(
-                    [program, "--port", str(port), "--bind", "127.0.0.1", "--save", "",
-                     "--unixsocket", self.unix, "--dir", self.dir, *options], stdout=log)
-                if wait_until(lambda: self._up(port), program) == "PONG":
-                    self.port = port
-                    return
-        raise SystemExit("no port for redis-server")
+            self.proc = subprocess.Popen(
+                [program, "--port", str(self.port), "--bind", "127.0.0.1", "--save", "",
+                 "--unixsocket", self.unix, "--dir", self.dir, *options], stdout=log)
+        if wait_until(self._up, program) != "PONG":
+            raise SystemExit("redis-server does not start")
 
-    def _up(self, port):
+    def _up(self):
         if self.proc.poll() is not None:
             return "no"
         try:
-            with Client(port) as c:
+            with Client(self.port) as c:
                 return c.call("PING")
         except OSError:
             return None
@@ -145,7 +151,7 @@ def system_calls(server, where, case):
     tracer = subprocess.Popen(["strace", "-f", "-c", "-o", out, "-p", str(server.proc.pid)],
                               stderr=subprocess.PIPE)
     tracer.stderr.readline()  # "attached"
-    Run(where(server), connections, pipeline, n, "counter")
+    Run(where(server), connections, pipeline, n, "INCR", "counter")
     tracer.send_signal(2)
     tracer.wait()
     tracer.stderr.close()
@@ -168,7 +174,8 @@ def run_case(case):
     for i in range(ROUNDS):
         for k in ((0, 1, 2), (2, 1, 0))[i % 2]:
             begin = cpu_seconds(servers[k].proc.pid)
-            runs[k].append(Run(where(servers[k]), connections, pipeline, requests, "counter"))
+            runs[k].append(Run(where(servers[k]), connections, pipeline, requests,
+                               "INCR", "counter"))
             cpu[k] += cpu_seconds(servers[k].proc.pid) - begin
     after = servers[0].info()
     calls = system_calls(servers[0], where, case)
