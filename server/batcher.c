@@ -74,7 +74,7 @@ static bool gathers(struct batcher *b, int64_t now_us)
         b->gathered = n;
         b->gathered_us = now_us;
     }
-    return now_us - b->gathered_us < commit_us / 8 &&
+    return now_us - b->gathered_us < commit_us / 2 &&
            now_us - b->collected_us < 2 * commit_us;
 }
 

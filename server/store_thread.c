@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,9 +19,8 @@ struct store_thread {
     int fd;    /* eventfd: batches that came back */
     bool busy; /* the loop's */
     struct store_batch batch;
-    pthread_mutex_t lock;
-    pthread_cond_t posted;
-    bool pending, stop; /* under lock */
+    sem_t posted; /* counts batches on their way; hands batch and stop over */
+    bool stop;
 };
 
 struct store_op *store_batch_add(struct store_batch *b)
@@ -52,15 +52,9 @@ void store_batch_free(struct store_batch *b)
 /* True with a batch to commit, false at the end. */
 static bool next_batch(struct store_thread *t)
 {
-    bool got;
-
-    pthread_mutex_lock(&t->lock);
-    while (!t->pending && !t->stop)
-        pthread_cond_wait(&t->posted, &t->lock);
-    got = t->pending;
-    t->pending = false;
-    pthread_mutex_unlock(&t->lock);
-    return got;
+    while (sem_wait(&t->posted) != 0)
+        ; /* a debugger's signal */
+    return !t->stop;
 }
 
 static void *run(void *arg)
@@ -99,16 +93,14 @@ struct store_thread *store_thread_start(const struct store_engine *engine,
         free(t);
         return NULL;
     }
-    pthread_mutex_init(&t->lock, NULL);
-    pthread_cond_init(&t->posted, NULL);
+    sem_init(&t->posted, 0, 0);
     /* Signals are the loop's; a sync must not be interrupted by one. */
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     rc = pthread_create(&t->thread, NULL, run, t);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (rc != 0) {
-        pthread_cond_destroy(&t->posted);
-        pthread_mutex_destroy(&t->lock);
+        sem_destroy(&t->posted);
         close(t->fd);
         free(t);
         errno = rc;
@@ -135,10 +127,7 @@ void store_thread_post(struct store_thread *t, struct store_batch *b)
     *b = empty;
     store_batch_clear(b);
     t->busy = true;
-    pthread_mutex_lock(&t->lock);
-    t->pending = true;
-    pthread_cond_signal(&t->posted);
-    pthread_mutex_unlock(&t->lock);
+    sem_post(&t->posted);
 }
 
 struct store_batch *store_thread_collect(struct store_thread *t)
@@ -166,13 +155,10 @@ struct store_batch *store_thread_wait(struct store_thread *t, int timeout_ms)
 
 void store_thread_stop(struct store_thread *t)
 {
-    pthread_mutex_lock(&t->lock);
     t->stop = true;
-    pthread_cond_signal(&t->posted);
-    pthread_mutex_unlock(&t->lock);
+    sem_post(&t->posted);
     pthread_join(t->thread, NULL);
-    pthread_cond_destroy(&t->posted);
-    pthread_mutex_destroy(&t->lock);
+    sem_destroy(&t->posted);
     close(t->fd);
     store_batch_free(&t->batch);
     free(t);
