@@ -166,17 +166,20 @@ bool batcher_idle(const struct batcher *b)
     return b->first == NULL && !store_thread_busy(b->thread);
 }
 
-static uint64_t gather_tails(struct batcher *b, struct seq *const *all, uint64_t n)
+static uint64_t gather_tails(struct batcher *b, const struct catalog *all)
 {
     uint64_t given = 0;
 
     store_batch_clear(&b->batch);
-    for (uint64_t i = 0; i < n; i++) {
-        struct store_op *op = store_batch_add(&b->batch);
+    for (uint64_t i = 0; i < all->n_live; i++) {
+        const struct seq *s = all->live[i]->seq;
+        struct store_op *op = s != NULL ? store_batch_add(&b->batch) : NULL;
 
+        if (s == NULL)
+            continue; /* it sleeps, and has nothing in hand */
         if (op == NULL)
             break; /* the others' tails become gaps */
-        if (seq_make_give_back(all[i], op))
+        if (seq_make_give_back(s, op))
             given += op->mark - op->floor;
         else
             b->batch.n--;
@@ -184,8 +187,7 @@ static uint64_t gather_tails(struct batcher *b, struct seq *const *all, uint64_t
     return given;
 }
 
-bool batcher_give_back(struct batcher *b, struct seq *const *all, uint64_t n,
-                       int timeout_ms)
+bool batcher_give_back(struct batcher *b, const struct catalog *all, int timeout_ms)
 {
     bool believed = !b->env.ended;
     struct store_batch *done;
@@ -195,7 +197,7 @@ bool batcher_give_back(struct batcher *b, struct seq *const *all, uint64_t n,
     snprintf(b->env.why, sizeof b->env.why, "the server is stopping");
     if (!believed)
         return true;
-    given = gather_tails(b, all, n);
+    given = gather_tails(b, all);
     if (b->batch.n == 0)
         return true;
     store_thread_post(b->thread, &b->batch);

@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include "catalog.h"
 #include "seq.h"
 #include "store_thread.h"
 
@@ -55,10 +56,9 @@ void batcher_collect(struct batcher *b, int64_t now_ms, int64_t now_us);
 /* Nobody waits for the store and it holds nothing of ours. */
 bool batcher_idle(const struct batcher *b);
 
-/* After the last grant, with the store thread free: gives back the tails of all n
+/* After the last grant, with the store thread free: gives back the tails of all
  * sequences in one batch, once, and waits for it up to timeout_ms. False when the store
  * has not answered by then. */
-bool batcher_give_back(struct batcher *b, struct seq *const *all, uint64_t n,
-                       int timeout_ms);
+bool batcher_give_back(struct batcher *b, const struct catalog *all, int timeout_ms);
 
 #endif

@@ -7,23 +7,30 @@
 
 #define FIRST_BUCKETS 64
 
-bool catalog_init(struct catalog *c, uint64_t seed)
+bool catalog_init(struct catalog *c, struct seq_env *env, uint64_t seed)
 {
-    *c = (struct catalog){.n_buckets = FIRST_BUCKETS, .seed = seed};
+    *c = (struct catalog){.env = env, .n_buckets = FIRST_BUCKETS, .seed = seed};
     c->buckets = calloc(c->n_buckets, sizeof *c->buckets);
     return c->buckets != NULL;
+}
+
+static void entry_free(struct entry *e)
+{
+    if (e->seq != NULL)
+        seq_free(e->seq);
+    free(e);
 }
 
 void catalog_free(struct catalog *c)
 {
     for (uint64_t i = 0; i < c->n_buckets; i++) {
-        struct seq *s = c->buckets[i];
+        struct entry *e = c->buckets[i];
 
-        while (s != NULL) {
-            struct seq *next = s->next_hash;
+        while (e != NULL) {
+            struct entry *next = e->next;
 
-            seq_free(s);
-            s = next;
+            entry_free(e);
+            e = next;
         }
     }
     free(c->buckets);
@@ -31,21 +38,75 @@ void catalog_free(struct catalog *c)
     *c = (struct catalog){0};
 }
 
-static struct seq **bucket(const struct catalog *c, uint64_t hash)
+/* --- finding --- */
+
+static uint32_t hash_of(const struct catalog *c, const char *name, size_t len)
+{
+    return (uint32_t)name_hash(name, len, c->seed);
+}
+
+static struct entry **bucket(const struct catalog *c, uint32_t hash)
 {
     return &c->buckets[hash & (c->n_buckets - 1)];
 }
 
-struct seq *catalog_find(const struct catalog *c, const char *name, size_t len)
+static struct entry *find(const struct catalog *c, const char *name, size_t len)
 {
-    uint64_t hash = name_hash(name, len, c->seed);
-    struct seq *s = *bucket(c, hash);
+    uint32_t hash = hash_of(c, name, len);
+    struct entry *e = *bucket(c, hash);
 
-    while (s != NULL &&
-           (s->hash != hash || s->name_len != len || memcmp(s->name, name, len) != 0))
-        s = s->next_hash;
+    while (e != NULL &&
+           (e->hash != hash || e->name_len != len || memcmp(e->name, name, len) != 0))
+        e = e->next;
+    return e;
+}
+
+/* As the store said it is. */
+static void make_live(const struct catalog *c, const struct entry *e, struct seq *s)
+{
+    const struct counter_attr attr = {
+        .start = e->start, .max = e->max, .each = e->each, .retired = e->retired};
+
+    seq_init(s, c->env, e->name, e->name_len, &attr);
+    seq_go_live(s, e->counter, e->mark);
+}
+
+static struct seq *wake(const struct catalog *c, struct entry *e)
+{
+    struct seq *s = malloc(sizeof *s);
+
+    if (s == NULL)
+        return NULL;
+    make_live(c, e, s);
+    e->seq = s;
     return s;
 }
+
+struct seq *catalog_find(struct catalog *c, const char *name, size_t len)
+{
+    struct entry *e = find(c, name, len);
+
+    if (e == NULL)
+        return NULL;
+    return __builtin_expect(e->seq != NULL, 1) ? e->seq : wake(c, e);
+}
+
+bool catalog_knows(const struct catalog *c, const char *name, size_t len)
+{
+    return find(c, name, len) != NULL;
+}
+
+const struct seq *catalog_look(const struct catalog *c, uint64_t i, struct seq *room)
+{
+    const struct entry *e = c->live[i];
+
+    if (e->seq != NULL)
+        return e->seq;
+    make_live(c, e, room);
+    return room;
+}
+
+/* --- adding --- */
 
 static bool grow_buckets(struct catalog *c)
 {
@@ -55,14 +116,14 @@ static bool grow_buckets(struct catalog *c)
     if (bigger.buckets == NULL)
         return false;
     for (uint64_t i = 0; i < c->n_buckets; i++) {
-        struct seq *s = c->buckets[i];
+        struct entry *e = c->buckets[i];
 
-        while (s != NULL) {
-            struct seq *next = s->next_hash, **to = bucket(&bigger, s->hash);
+        while (e != NULL) {
+            struct entry *next = e->next, **to = bucket(&bigger, e->hash);
 
-            s->next_hash = *to;
-            *to = s;
-            s = next;
+            e->next = *to;
+            *to = e;
+            e = next;
         }
     }
     free(c->buckets);
@@ -74,7 +135,7 @@ static bool grow_buckets(struct catalog *c)
 static bool grow_live(struct catalog *c)
 {
     uint64_t cap = c->live_cap ? 2 * c->live_cap : FIRST_BUCKETS;
-    struct seq **live = realloc(c->live, cap * sizeof(struct seq *));
+    struct entry **live = realloc(c->live, cap * sizeof(struct entry *));
 
     if (live == NULL)
         return false;
@@ -83,34 +144,85 @@ static bool grow_live(struct catalog *c)
     return true;
 }
 
-bool catalog_add(struct catalog *c, struct seq *s)
+static struct entry *add_entry(struct catalog *c, const char *name, size_t len)
 {
-    struct seq **to;
+    struct entry *e, **to;
 
     if (c->n_named >= c->n_buckets && !grow_buckets(c))
-        return false;
+        return NULL;
     if (c->n_named >= c->live_cap && !grow_live(c))
-        return false;
-    s->hash = name_hash(s->name, s->name_len, c->seed);
-    to = bucket(c, s->hash);
-    s->next_hash = *to;
-    *to = s;
+        return NULL;
+    e = calloc(1, sizeof *e + len + 1);
+    if (e == NULL)
+        return NULL;
+    memcpy(e->name, name, len);
+    e->name_len = (uint8_t)len;
+    e->hash = hash_of(c, name, len);
+    to = bucket(c, e->hash);
+    e->next = *to;
+    *to = e;
     c->n_named++;
+    return e;
+}
+
+static void remove_entry(struct catalog *c, struct entry *e)
+{
+    struct entry **link = bucket(c, e->hash);
+
+    while (*link != e)
+        link = &(*link)->next;
+    *link = e->next;
+    c->n_named--;
+    entry_free(e);
+}
+
+struct seq *catalog_add(struct catalog *c, const char *name, size_t len,
+                        const struct counter_attr *attr)
+{
+    struct entry *e = add_entry(c, name, len);
+
+    if (e == NULL)
+        return NULL;
+    e->seq = malloc(sizeof *e->seq);
+    if (e->seq == NULL) {
+        remove_entry(c, e);
+        return NULL;
+    }
+    seq_init(e->seq, c->env, e->name, len, attr);
+    return e->seq;
+}
+
+bool catalog_load(struct catalog *c, uint64_t counter, const char *name, size_t len,
+                  const struct counter_attr *attr, uint64_t mark)
+{
+    struct entry *e = add_entry(c, name, len);
+    struct seq *s;
+
+    if (e == NULL)
+        return false;
+    e->counter = counter;
+    e->mark = mark;
+    e->start = attr->start;
+    e->max = attr->max;
+    e->each = attr->each;
+    e->retired = attr->retired;
+    c->live[c->n_live++] = e;
+    s = wake(c, e);
+    if (s == NULL)
+        return false;
+    if (!s->warned) {
+        seq_free(s);
+        e->seq = NULL;
+    }
     return true;
 }
 
-void catalog_list(struct catalog *c, struct seq *s)
+void catalog_list(struct catalog *c, const struct seq *s)
 {
-    c->live[c->n_live++] = s;
+    c->live[c->n_live++] = find(c, s->name, s->name_len);
 }
 
 void catalog_forget(struct catalog *c, struct seq *s)
 {
-    struct seq **link = bucket(c, s->hash);
-
-    while (*link != s)
-        link = &(*link)->next_hash;
-    *link = s->next_hash;
-    c->n_named--;
-    seq_free(s);
+    remove_entry(c, find(c, s->name, s->name_len));
 }

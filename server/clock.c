@@ -1,7 +1,9 @@
 /* clock.c - the clocks of the system. */
 #include "clock.h"
 
+#include <sys/timerfd.h>
 #include <time.h>
+#include <unistd.h>
 
 static int64_t read_us(clockid_t id)
 {
@@ -24,6 +26,20 @@ int64_t clock_steady_ms(void)
 int64_t clock_wall_ms(void)
 {
     return read_us(CLOCK_REALTIME) / 1000;
+}
+
+int clock_ticker(int64_t us)
+{
+    const struct timespec every = {.tv_sec = us / 1000000,
+                                   .tv_nsec = us % 1000000 * 1000};
+    const struct itimerspec t = {.it_interval = every, .it_value = every};
+    int fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+
+    if (fd >= 0 && timerfd_settime(fd, 0, &t, NULL) != 0) {
+        close(fd);
+        return -1;
+    }
+    return fd;
 }
 
 void clock_sleep_ms(int64_t ms)

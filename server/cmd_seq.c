@@ -214,8 +214,9 @@ static bool parse_list(const struct resp_request *args, struct list_options *ret
 enum command_result cmd_seq_list(struct call *c, struct request **ret_request)
 {
     const struct catalog *all = &c->server->catalog;
-    const struct seq *page[LIST_PAGE];
+    uint64_t page[LIST_PAGE];
     struct list_options o;
+    struct seq room;
     uint64_t at, looked = 0;
     size_t n = 0;
 
@@ -225,16 +226,16 @@ enum command_result cmd_seq_list(struct call *c, struct request **ret_request)
                             "it is SEQ LIST [CURSOR number] [MATCH pattern]");
     for (at = o.cursor; at < all->n_live && n < LIST_PAGE && looked < 100 * LIST_PAGE;
          at++) {
-        const struct seq *s = all->live[at];
+        const struct entry *e = all->live[at];
 
         looked++;
-        if (name_match(o.match.p, o.match.len, s->name, s->name_len))
-            page[n++] = s;
+        if (name_match(o.match.p, o.match.len, e->name, e->name_len))
+            page[n++] = at;
     }
     reply_array(c->out, 2);
     reply_id(c->out, at < all->n_live ? at : 0);
     reply_array(c->out, n);
     for (size_t i = 0; i < n; i++)
-        answer_info(c, page[i]);
+        answer_info(c, catalog_look(all, page[i], &room));
     return COMMAND_ANSWERED;
 }

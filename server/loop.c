@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include "clients.h"
 #include "clock.h"
 #include "conn.h"
@@ -27,6 +28,7 @@ struct loop {
     struct event_base *base;
     struct store_thread *thread;
     struct event *store_event, *sweep_event, *term_event, *int_event, *hangup_event;
+    int ticker; /* -1 or a descriptor that is readable every SWEEP_US */
     int stop_signals;
     int64_t stop_by_ms;
 };
@@ -46,8 +48,11 @@ static void on_store(evutil_socket_t fd, short what, void *arg)
 static void on_sweep(evutil_socket_t fd, short what, void *arg)
 {
     struct loop *l = arg;
+    uint64_t ticks;
 
-    (void)fd, (void)what;
+    (void)what;
+    if (read(fd, &ticks, sizeof ticks) < 0)
+        return;
     clients_sweep(&l->server, clock_steady_ms());
 }
 
@@ -95,7 +100,8 @@ static bool end_turn(struct server *s)
     conn_flush_touched(s);
     clients_limit(s);
     now_us = clock_steady_us();
-    return batcher_post(&s->batcher, now_us / 1000, now_us);
+    /* Making a batch decides what needs no store after all: that is answered next. */
+    return batcher_post(&s->batcher, now_us / 1000, now_us) && s->touched == NULL;
 }
 
 static bool has_work(const struct loop *l)
@@ -123,24 +129,27 @@ static enum loop_end serve(struct loop *l)
 
 /* --- start and stop --- */
 
-static bool add_event(struct event *e, const struct timeval *every)
+static bool add_event(struct event *e)
 {
-    return e != NULL && event_add(e, every) == 0;
+    return e != NULL && event_add(e, NULL) == 0;
 }
 
 static bool add_events(struct loop *l)
 {
-    const struct timeval sweep = {.tv_usec = SWEEP_US};
-
+    /* By a timerfd: with a timer of libevent's each epoll_wait would have to set one in
+     * the kernel, which on a virtual machine takes longer than a grant. */
+    l->ticker = clock_ticker(SWEEP_US);
+    if (l->ticker < 0)
+        return false;
     l->store_event = event_new(l->base, store_thread_fd(l->thread),
                                EV_READ | EV_PERSIST, on_store, l);
-    l->sweep_event = event_new(l->base, -1, EV_PERSIST, on_sweep, l);
+    l->sweep_event = event_new(l->base, l->ticker, EV_READ | EV_PERSIST, on_sweep, l);
     l->term_event = evsignal_new(l->base, SIGTERM, on_stop_signal, l);
     l->int_event = evsignal_new(l->base, SIGINT, on_stop_signal, l);
     l->hangup_event = evsignal_new(l->base, SIGHUP, on_hangup, l);
-    return add_event(l->store_event, NULL) && add_event(l->sweep_event, &sweep) &&
-           add_event(l->term_event, NULL) && add_event(l->int_event, NULL) &&
-           add_event(l->hangup_event, NULL);
+    return add_event(l->store_event) && add_event(l->sweep_event) &&
+           add_event(l->term_event) && add_event(l->int_event) &&
+           add_event(l->hangup_event);
 }
 
 /* On sockets a service manager has handed over, or on those of the options. */
@@ -251,8 +260,7 @@ static bool stop_store(struct loop *l, const struct store_engine *engine)
     if (store_thread_busy(l->thread))
         return false; /* it has had its time; what it reserves is a gap */
     if (orderly && !engine->shared &&
-        !batcher_give_back(&l->server.batcher, l->server.catalog.live,
-                           l->server.catalog.n_live, GIVE_BACK_MS))
+        !batcher_give_back(&l->server.batcher, &l->server.catalog, GIVE_BACK_MS))
         return false;
     store_thread_stop(l->thread);
     return true;
@@ -267,6 +275,8 @@ static void free_all(struct loop *l)
     free_event(l->term_event);
     free_event(l->int_event);
     free_event(l->hangup_event);
+    if (l->ticker >= 0)
+        close(l->ticker);
     if (l->base != NULL)
         event_base_free(l->base);
 }
@@ -287,7 +297,7 @@ enum loop_end loop_run(struct options *o, const struct passwords *passwords,
                        const struct store_engine *engine, struct store *store,
                        const struct store_identity *identity)
 {
-    struct loop l = {0};
+    struct loop l = {.ticker = -1};
     enum loop_end end = start(&l, o, passwords, engine, store, identity);
 
     if (end == LOOP_STOPPED) {

@@ -22,18 +22,11 @@ uint64_t seq_limit(struct lane l, const struct counter_attr *attr)
     return lane_first_above(l, attr->max);
 }
 
-struct seq *seq_new(struct seq_env *env, const char *name, size_t name_len,
-                    const struct counter_attr *attr)
+void seq_init(struct seq *s, struct seq_env *env, const char *name, size_t name_len,
+              const struct counter_attr *attr)
 {
-    struct seq *s = calloc(1, sizeof *s + name_len + 1);
-
-    if (s == NULL)
-        return NULL;
-    s->env = env;
-    s->attr = *attr;
-    s->name_len = (uint32_t)name_len;
-    memcpy(s->name, name, name_len);
-    return s;
+    *s = (struct seq){
+        .env = env, .attr = *attr, .name = name, .name_len = (uint32_t)name_len};
 }
 
 void seq_free(struct seq *s)

@@ -62,15 +62,13 @@ struct seq {
     int64_t recent_ms;
     uint64_t rate; /* ids per second, measured before recent_ms */
     struct seq *next_queued;
-    struct seq *next_hash; /* the catalogue's */
-    uint64_t hash;
     uint32_t name_len;
-    char name[]; /* with a terminating zero */
+    const char *name; /* the catalogue's, with a terminating zero */
 };
 
-/* A sequence that is not in the store yet; NULL when memory is out. */
-struct seq *seq_new(struct seq_env *env, const char *name, size_t name_len,
-                    const struct counter_attr *attr);
+/* A sequence that is not in the store yet. The name has to outlive it. */
+void seq_init(struct seq *s, struct seq_env *env, const char *name, size_t name_len,
+              const struct counter_attr *attr);
 /* Requests that still wait are freed with it; their connections have to be gone. */
 void seq_free(struct seq *s);
 

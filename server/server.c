@@ -36,6 +36,10 @@ static struct seq *make(struct server *s, const char *name, size_t len,
 {
     struct seq *seq;
 
+    if (catalog_knows(&s->catalog, name, len)) { /* it can't be woken */
+        refuse(ret_why, HILO_ETRYAGAIN, "out of memory");
+        return NULL;
+    }
     if (s->catalog.n_named >= s->options->max_sequences) {
         refuse(ret_why, HILO_EBADARG,
                "there are %" PRIu64
@@ -48,10 +52,9 @@ static struct seq *make(struct server *s, const char *name, size_t len,
         refuse(ret_why, HILO_ESTORAGE, "%s", s->batcher.env.why);
         return NULL;
     }
-    seq = seq_new(&s->batcher.env, name, len, attr);
-    if (seq != NULL && catalog_add(&s->catalog, seq))
+    seq = catalog_add(&s->catalog, name, len, attr);
+    if (seq != NULL)
         return seq;
-    free(seq);
     refuse(ret_why, HILO_ETRYAGAIN, "out of memory");
     return NULL;
 }
@@ -79,7 +82,8 @@ struct seq *server_seq(struct server *s, const char *name, size_t len,
 
     if (__builtin_expect(seq != NULL, 1))
         return seq;
-    if (s->auto_create || !name_valid(name, len))
+    if (s->auto_create || !name_valid(name, len) ||
+        catalog_knows(&s->catalog, name, len))
         return server_seq_create(s, name, len, &defaults, ret_why);
     refuse(ret_why, HILO_ENOSEQ,
            "there is no sequence '%.*s'; make it%s with: SEQ CREATE %.*s", (int)len,
@@ -115,19 +119,10 @@ static void load_counter(void *arg, uint64_t counter, const char *name, size_t n
 {
     struct loading *l = arg;
     struct server *s = l->server;
-    struct seq *seq;
 
-    if (l->failed)
-        return;
-    seq = name_valid(name, name_len) ? seq_new(&s->batcher.env, name, name_len, attr)
-                                     : NULL;
-    if (seq == NULL || !catalog_add(&s->catalog, seq)) {
-        free(seq);
-        l->failed = true;
-        return;
-    }
-    seq_go_live(seq, counter, mark);
-    catalog_list(&s->catalog, seq);
+    if (!l->failed)
+        l->failed = !name_valid(name, name_len) ||
+                    !catalog_load(&s->catalog, counter, name, name_len, attr, mark);
 }
 
 static int load(struct server *s, struct store *store, struct store_error *ret_error)
@@ -158,7 +153,8 @@ int server_init(struct server *s, struct options *o, const struct store_engine *
              random_u64());
     s->in = malloc(SERVER_READ_MAX);
     s->out = malloc(s->out_cap);
-    if (s->in == NULL || s->out == NULL || !catalog_init(&s->catalog, random_u64())) {
+    if (s->in == NULL || s->out == NULL ||
+        !catalog_init(&s->catalog, &s->batcher.env, random_u64())) {
         store_error_set(ret_error, false, "out of memory");
         return -1;
     }

@@ -282,5 +282,75 @@ class Stopping(harness.Case):
         self.assertEqual(self.client(s).call("PING"), "PONG")
 
 
+
+class Asleep(harness.Case):
+    """After a start a sequence is little more than what the store says, until it is asked for."""
+
+    N = 230  # more than two pages of SEQ LIST
+
+    def setUp(self):
+        self.data = self.tmp()
+        with self.hilod(data=self.data).client() as c:
+            for i in range(self.N):
+                c.start("SEQ", "CREATE", "s%d" % i, "START", i + 1, "MAX", 10**6,
+                        "DURABILITY", "each" if i % 2 else "ahead")
+            for i in range(self.N):
+                self.assertEqual(c.reply(), "OK")
+            self.incr_all(c, 1)
+            c.call("SEQ", "RETIRE", "s7")
+            c.call("SEQ", "CREATE", "short", "MAX", 10)
+            c.call("BLOCK", "short", 9)
+            self.before = self.listed(c)
+        self.servers[-1].stop()
+
+    def hilod(self, **kw):
+        self.servers = getattr(self, "servers", []) + [super().hilod(**kw)]
+        return self.servers[-1]
+
+    @staticmethod
+    def listed(c):
+        rows, cursor = {}, 0
+        while True:
+            cursor, page = c.call("SEQ", "LIST", "CURSOR", cursor)
+            for flat in page:
+                row = {k.decode(): v.decode() for k, v in zip(flat[::2], flat[1::2])}
+                for now in ("granted", "rate", "reserved"):
+                    row.pop(now)
+                rows[row["name"]] = row
+            if cursor == b"0":
+                return rows
+
+    def incr_all(self, c, above, but=()):
+        wanted = [i for i in range(self.N) if i not in but]
+        for i in wanted:
+            c.start("INCR", "s%d" % i)
+        self.assertEqual([c.reply() for _ in wanted], [i + above for i in wanted])
+
+    def test_they_look_as_before(self):
+        with self.hilod(data=self.data).client() as c:
+            self.assertEqual(self.listed(c), self.before)
+            self.assertEqual(c.call("GET", "s3"), b"4")
+            self.assertEqual(self.listed(c), self.before)
+
+    def test_they_go_on(self):
+        with self.hilod(data=self.data).client() as c:
+            self.assertEqual(c.info()["sequences"], str(self.N + 1))
+            self.assertEqual(c.info()["sequences_near_end"], "1")
+            self.assertEqual(c.fails("INCR", "s7").word, "NOSEQ")
+            self.incr_all(c, 2, but=(7,))
+            self.assertEqual(c.call("INCR", "short"), 10)
+            self.assertEqual(c.fails("INCR", "short").word, "EXHAUSTED")
+            self.assertEqual(c.call("SEQ", "CREATE", "s7", "START", 8, "MAX", 10**6,
+                                    "DURABILITY", "each"), "OK")
+            self.assertEqual(c.call("INCR", "s7"), 9)
+
+    def test_a_clean_stop_leaves_them_alone(self):
+        with self.hilod(data=self.data).client() as c:
+            self.assertEqual(c.call("INCR", "s0"), 2)
+        self.servers[-1].stop()
+        with self.hilod(data=self.data).client() as c:
+            self.assertEqual([c.call("INCR", "s%d" % i) for i in (0, 2, 4)], [3, 4, 6])
+
+
 if __name__ == "__main__":
     harness.main()

@@ -9,10 +9,10 @@ SYNC = re.compile(r"(fdatasync|fsync)\(")
 
 
 class Trace(harness.Case):
-    def traced(self):
+    def traced(self, also=""):
         path = os.path.join(self.tmp(), "trace")
         server = self.hilod(wrap=("strace", "-D", "-f", "-y", "-o", path, "-s", "64", "-e",
-                                  "trace=fdatasync,fsync,sync_file_range,recvfrom,sendto"))
+                                  "trace=fdatasync,fsync,sync_file_range,recvfrom,sendto" + also))
         return server, path
 
     def lines(self, server, path, last):
@@ -66,6 +66,23 @@ class Trace(harness.Case):
         asked = self.find(lines, "INCR", at)
         answered = self.find(lines, r'":2\r\n"', asked)
         self.assertEqual([l for l in lines[asked:answered] if SYNC.search(l)], [])
+
+    def test_nothing_waits_for_a_timer(self):
+        """What is decided is answered in the same turn of the loop or the next, not when the
+        loop happens to wake because its ticker ticks, four times a second."""
+        server, path = self.traced(also=",read")
+        c = self.client(server)
+        for i in range(20):
+            c.start("SEQ", "CREATE", "s%d" % i)
+            c.start("SEQ", "CREATE", "e%d" % i, "DURABILITY", "each")
+            c.start("INCR", "e%d" % i)
+        c.start("ECHO", "the last")
+        while c.reply() != b"the last":
+            pass
+        lines = self.lines(server, path, "the last")
+        at = self.find(lines, "SEQ")
+        ticks = [l for l in lines[at:self.find(lines, "the last", at)] if "timerfd" in l]
+        self.assertLess(len(ticks), 10, ticks)  # commits take a while, too
 
     def test_info_counts_the_syncs_there_are(self):
         server, path = self.traced()
