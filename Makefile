@@ -56,18 +56,19 @@ LIB_SRC    = $(SHARED_SRC) common/cache.c common/reply_parse.c common/request_wr
              client/options.c client/resolve.c client/seen.c client/seq.c client/server.c \
              client/stats.c client/take.c client/text.c
 # All of hilod but main, so that tests can link it.
-SERVER_SRC = server/address.c server/batcher.c server/buffer.c server/catalog.c \
-             server/clients.c server/clock.c server/cmd_command.c server/cmd_grant.c \
-             server/cmd_info.c server/cmd_redis.c server/cmd_seq.c server/command.c \
-             server/conn.c server/datadir.c server/listener.c server/log.c server/login.c \
-             server/loop.c server/option_table.c server/options.c server/options_file.c \
+SERVER_SRC = server/address.c server/batch.c server/batcher.c server/buffer.c \
+             server/catalog.c server/clients.c server/clock.c server/cmd_command.c \
+             server/cmd_grant.c server/cmd_info.c server/cmd_redis.c server/cmd_seq.c \
+             server/command.c server/conn.c server/crew.c server/datadir.c \
+             server/listener.c server/log.c server/login.c server/loop.c \
+             server/option_table.c server/options.c server/options_file.c \
              server/options_text.c server/password.c server/random.c server/request.c \
              server/seq.c server/seq_admin.c server/server.c server/settings.c \
              server/sock.c server/store.c server/store_memory.c server/store_sqlite.c \
-             server/store_thread.c server/systemd.c
+             server/systemd.c
 CLI_SRC    = client/cli_admin.c client/cli_doctor.c client/cli_look.c client/cli_main.c \
              client/cli_members.c client/cli_take.c client/link.c
-UNIT_TESTS = alloc_test cache_test lane_test options_test reply_test resp_test store_test
+UNIT_TESTS = alloc_test cache_test crew_test lane_test options_test reply_test resp_test store_test
 
 FUZZERS    = request config reply
 

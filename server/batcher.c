@@ -8,12 +8,12 @@
 #include "error.h"
 #include "log.h"
 
-/* Lists a sequence, unless it is listed or has something at the store. */
 /* What an administrator does is logged line by line, unless it comes in floods. */
 #define ADMIN_LOG_BURST 20
 
 #define GATHER_MOST_US 2000 /* a commit that takes longer counts as this */
 
+/* Lists a sequence, unless it is listed or has something at the store. */
 static void want(struct seq_env *env, struct seq *s)
 {
     struct batcher *b = (struct batcher *)env;
@@ -39,7 +39,8 @@ void batcher_init(struct batcher *b, struct lane lane)
 
 void batcher_free(struct batcher *b)
 {
-    store_batch_free(&b->batch);
+    store_batch_free(&b->next);
+    store_batch_free(&b->sent);
     request_pool_free(&b->env.pool);
 }
 
@@ -78,38 +79,54 @@ static bool gathers(struct batcher *b, int64_t now_us)
            now_us - b->collected_us < 2 * commit_us;
 }
 
-bool batcher_post(struct batcher *b, int64_t now_ms, int64_t now_us)
+/* The operation of a sequence in the next batch, if it wants one after all. */
+static void add(struct batcher *b, struct seq *s, int64_t now_ms)
 {
-    if (store_thread_busy(b->thread))
-        return true;
-    if (b->company > 0 && gathers(b, now_us))
-        return false;
-    b->company = 0;
-    while (b->first != NULL) {
-        struct seq *s = pop(b);
-        struct store_op *op;
+    struct store_op *op;
 
-        if (b->env.ended) {
-            seq_refuse_all(s, HILO_ESTORAGE, b->env.why);
-            forget_if_void(b, s);
-            continue;
-        }
-        op = store_batch_add(&b->batch);
-        if (op == NULL) {
-            seq_refuse_all(s, HILO_ETRYAGAIN, "out of memory");
-            forget_if_void(b, s);
-            continue;
-        }
-        if (!seq_make_op(s, op, now_ms)) {
-            b->batch.n--;
-            continue;
-        }
-        op->owner = s;
-        s->at_store = true;
+    if (b->env.ended) {
+        seq_refuse_all(s, HILO_ESTORAGE, b->env.why);
+        forget_if_void(b, s);
+        return;
     }
-    if (b->batch.n > 0)
-        store_thread_post(b->thread, &b->batch);
-    return true;
+    op = store_batch_add(&b->next);
+    if (op == NULL) {
+        seq_refuse_all(s, HILO_ETRYAGAIN, "out of memory");
+        forget_if_void(b, s);
+        return;
+    }
+    if (!seq_make_op(s, op, now_ms)) {
+        b->next.n--;
+        return;
+    }
+    op->owner = s;
+    s->at_store = true;
+}
+
+/* The next batch goes to the store. */
+static void send(struct batcher *b)
+{
+    struct store_batch empty = b->sent;
+
+    b->sent = b->next;
+    b->next = empty;
+    store_batch_clear(&b->next);
+    b->busy = true;
+}
+
+enum batcher_step batcher_make(struct batcher *b, int64_t now_ms, int64_t now_us)
+{
+    if (b->busy)
+        return BATCHER_RESTS;
+    if (b->company > 0 && gathers(b, now_us))
+        return BATCHER_GATHERS;
+    b->company = 0;
+    while (b->first != NULL)
+        add(b, pop(b), now_ms);
+    if (b->next.n == 0)
+        return BATCHER_RESTS;
+    send(b);
+    return BATCHER_SENDS;
 }
 
 static void note_failure(struct batcher *b, const struct store_batch *done)
@@ -129,11 +146,10 @@ static void note_failure(struct batcher *b, const struct store_batch *done)
 
 void batcher_collect(struct batcher *b, int64_t now_ms, int64_t now_us)
 {
-    struct store_batch *done = store_thread_collect(b->thread);
+    struct store_batch *done = &b->sent;
     const char *why = "";
 
-    if (done == NULL)
-        return;
+    b->busy = false;
     b->store_stats = done->stats;
     b->company = b->env.waiting;
     b->gathered = 0;
@@ -163,17 +179,17 @@ void batcher_collect(struct batcher *b, int64_t now_ms, int64_t now_us)
 
 bool batcher_idle(const struct batcher *b)
 {
-    return b->first == NULL && !store_thread_busy(b->thread);
+    return b->first == NULL && !b->busy;
 }
 
 static uint64_t gather_tails(struct batcher *b, const struct catalog *all)
 {
     uint64_t given = 0;
 
-    store_batch_clear(&b->batch);
+    store_batch_clear(&b->next);
     for (uint64_t i = 0; i < all->n_live; i++) {
         const struct seq *s = all->live[i]->seq;
-        struct store_op *op = s != NULL ? store_batch_add(&b->batch) : NULL;
+        struct store_op *op = s != NULL ? store_batch_add(&b->next) : NULL;
 
         if (s == NULL)
             continue; /* it sleeps, and has nothing in hand */
@@ -182,33 +198,29 @@ static uint64_t gather_tails(struct batcher *b, const struct catalog *all)
         if (seq_make_give_back(s, op))
             given += op->mark - op->floor;
         else
-            b->batch.n--;
+            b->next.n--;
     }
     return given;
 }
 
-bool batcher_give_back(struct batcher *b, const struct catalog *all, int timeout_ms)
+void batcher_give_back(struct batcher *b, const struct catalog *all,
+                       const struct store_engine *engine, struct store *store)
 {
     bool believed = !b->env.ended;
-    struct store_batch *done;
     uint64_t given;
 
     b->env.ended = true;
     snprintf(b->env.why, sizeof b->env.why, "the server is stopping");
     if (!believed)
-        return true;
+        return;
     given = gather_tails(b, all);
-    if (b->batch.n == 0)
-        return true;
-    store_thread_post(b->thread, &b->batch);
-    done = store_thread_wait(b->thread, timeout_ms);
-    if (done == NULL)
-        return false;
-    if (done->outcome == STORE_DONE)
+    if (b->next.n == 0)
+        return;
+    store_batch_commit(&b->next, engine, store);
+    if (b->next.outcome == STORE_DONE)
         log_line(LOG_INFO,
                  "gave back %" PRIu64 " ids that were reserved and not granted", given);
     else
         log_line(LOG_WARNING, "could not give back %" PRIu64 " unused ids: %s", given,
-                 done->error.text);
-    return true;
+                 b->next.error.text);
 }

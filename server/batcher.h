@@ -1,21 +1,22 @@
-/* batcher.h - carries what sequences want to the store thread and the answers back.
+/* batcher.h - carries what sequences want to the store and the answers back.
  *
- * Sequences that want the store stand in a list. Whenever the store thread is free and
- * a loop turn ends, one batch is made of all of them: one operation per sequence, one
- * commit for all. Counts what the statistics show. Loop thread only. */
+ * Sequences that want the store stand in a list. Whenever the store is free and a turn
+ * of the loop ends, one batch is made of all of them: one operation per sequence, one
+ * commit for all. Counts what the statistics show. Whoever has the loop only, but for
+ * the batch that is at the store. */
 #ifndef HILO_BATCHER_H
 #define HILO_BATCHER_H
 
 #include <stdbool.h>
 #include <stdint.h>
+#include "batch.h"
 #include "catalog.h"
 #include "seq.h"
-#include "store_thread.h"
 
 struct batcher {
-    struct seq_env env; /* first: sequences hand back its address */
-    struct store_thread *thread;
-    struct store_batch batch; /* the next one */
+    struct seq_env env;            /* first: sequences hand back its address */
+    struct store_batch next, sent; /* being made; at the store, if busy */
+    bool busy;
     struct seq *first, *last; /* those who want the store */
     /* The gathering, see batcher_post. */
     uint64_t company;     /* who waited when the last batch came back */
@@ -35,30 +36,34 @@ struct batcher {
     struct log_limit failure_log;
 };
 
-/* The thread may be set later, before the first turn. */
+enum batcher_step {
+    BATCHER_RESTS,   /* nobody wants the store, or it is busy */
+    BATCHER_GATHERS, /* call again after the next turn, which must not block */
+    BATCHER_SENDS,   /* there is a batch in sent: commit it */
+};
+
 void batcher_init(struct batcher *b, struct lane lane);
 void batcher_free(struct batcher *b);
 
-/* Hands a batch to the store thread if that is free and somebody wants it. False when
- * it is worth while to wait a moment for more: call again after the next turn, which
- * must not block.
+/* Makes a batch if the store is free and somebody wants it, unless it is worth while to
+ * wait a moment for more.
  *
  * A commit costs the same for one grant and for a hundred. Who has just had an answer
  * often asks again at once; so a batch waits until about as many are there as waited
- * when the last one came back, as long as they keep coming: an eighth of a commit
- * without another one ends it, and twice the time of a commit in any case. PostgreSQL's
+ * when the last one came back, as long as they keep coming: half a commit without
+ * another one ends it, and twice the time of a commit in any case. PostgreSQL's
  * commit_delay and commit_siblings, set by what is seen. */
-bool batcher_post(struct batcher *b, int64_t now_ms, int64_t now_us);
+enum batcher_step batcher_make(struct batcher *b, int64_t now_ms, int64_t now_us);
 
-/* Distributes the answers of a batch that has come back, if one has. */
+/* Distributes the answers of the batch that has come back. */
 void batcher_collect(struct batcher *b, int64_t now_ms, int64_t now_us);
 
 /* Nobody waits for the store and it holds nothing of ours. */
 bool batcher_idle(const struct batcher *b);
 
-/* After the last grant, with the store thread free: gives back the tails of all
- * sequences in one batch, once, and waits for it up to timeout_ms. False when the store
- * has not answered by then. */
-bool batcher_give_back(struct batcher *b, const struct catalog *all, int timeout_ms);
+/* After the last grant, with the store free: gives back the tails of all sequences in
+ * one batch, once. Blocks. */
+void batcher_give_back(struct batcher *b, const struct catalog *all,
+                       const struct store_engine *engine, struct store *store);
 
 #endif

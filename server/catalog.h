@@ -1,5 +1,5 @@
-/* catalog.h - all sequences, by name and in the order they came to be. Loop thread
- * only.
+/* catalog.h - all sequences, by name and in the order they came to be. Whoever has
+ * the loop only.
  *
  * Most of a million sequences are asleep: nobody has asked for them since the start,
  * and all there is of them is what the store said. The first who asks wakes one, which

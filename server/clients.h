@@ -1,5 +1,5 @@
-/* clients.h - all connections: how many, for how long, with how much memory. Loop
- * thread only. */
+/* clients.h - all connections: how many, for how long, with how much memory.
+ * Whoever has the loop only. */
 #ifndef HILO_CLIENTS_H
 #define HILO_CLIENTS_H
 

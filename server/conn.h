@@ -7,7 +7,7 @@
  * time)──▶ freed any state ──(the peer is gone, memory is out)──▶ freed
  *
  * Memory is bounded: as long as answers wait to be sent, or many requests wait for the
- * store, nothing more is read. Loop thread only. */
+ * store, nothing more is read. Whoever has the loop only. */
 #ifndef HILO_CONN_H
 #define HILO_CONN_H
 

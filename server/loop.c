@@ -7,42 +7,54 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/signalfd.h>
 #include <unistd.h>
 #include "clients.h"
 #include "clock.h"
 #include "conn.h"
+#include "crew.h"
 #include "listener.h"
 #include "log.h"
 #include "server.h"
 #include "settings.h"
-#include "store_thread.h"
 #include "systemd.h"
 
 #define STOP_MS      4000 /* for answering what waits */
-#define GIVE_BACK_MS 500  /* and then for giving back what is unused */
+#define CLOSE_S      1    /* and then for giving back what is unused, and closing */
 #define SWEEP_US     250000
+#define STAY_MOST_US 500 /* commits that take longer are made without the loop */
 
 struct loop {
     struct server server;
     struct listeners listeners;
     struct event_base *base;
-    struct store_thread *thread;
-    struct event *store_event, *sweep_event, *term_event, *int_event, *hangup_event;
-    int ticker; /* -1 or a descriptor that is readable every SWEEP_US */
+    struct crew *crew;
+    struct event *store_event, *sweep_event, *signal_event;
+    int ticker;  /* -1 or a descriptor that is readable every SWEEP_US */
+    int signals; /* -1 or a descriptor that is readable when there is a signal */
     int stop_signals;
     int64_t stop_by_ms;
+    int flags;              /* of the next turn */
+    uint64_t commands_sent; /* how many there had been at the last batch */
+    enum loop_end end;
 };
 
 /* --- events --- */
+
+static void collect(struct loop *l)
+{
+    int64_t now_us = clock_steady_us();
+
+    batcher_collect(&l->server.batcher, now_us / 1000, now_us);
+}
 
 static void on_store(evutil_socket_t fd, short what, void *arg)
 {
     struct loop *l = arg;
 
     (void)fd, (void)what;
-    int64_t now_us = clock_steady_us();
-
-    batcher_collect(&l->server.batcher, now_us / 1000, now_us);
+    crew_fd_read(l->crew);
+    collect(l);
 }
 
 static void on_sweep(evutil_socket_t fd, short what, void *arg)
@@ -63,25 +75,19 @@ static void on_accepted(void *arg, int fd, bool is_tcp)
     clients_accept(&l->server, fd, is_tcp);
 }
 
-static void on_hangup(evutil_socket_t signal, short what, void *arg)
+static void reload(struct server *s)
 {
-    struct loop *l = arg;
-
-    (void)signal, (void)what;
     systemd_notify_reloading();
-    settings_reload(&l->server);
+    settings_reload(s);
     systemd_notify("READY=1");
 }
 
-static void on_stop_signal(evutil_socket_t signal, short what, void *arg)
+static void stop(struct loop *l, unsigned signal)
 {
-    struct loop *l = arg;
-
-    (void)what;
     l->stop_signals++;
     if (l->stop_signals > 1)
         return;
-    log_line(LOG_INFO, "signal %d: answering what waits, then stopping", (int)signal);
+    log_line(LOG_INFO, "signal %u: answering what waits, then stopping", signal);
     systemd_notify("STOPPING=1");
     l->server.stopping = true;
     l->stop_by_ms = clock_steady_ms() + STOP_MS;
@@ -89,20 +95,21 @@ static void on_stop_signal(evutil_socket_t signal, short what, void *arg)
     clients_drain(&l->server);
 }
 
-/* --- turns --- */
-
-/* Answers go out first: who gets one may ask again in time for the next batch. False
- * when the next turn must not block. */
-static bool end_turn(struct server *s)
+static void on_signal(evutil_socket_t fd, short what, void *arg)
 {
-    int64_t now_us;
+    struct signalfd_siginfo got;
+    struct loop *l = arg;
 
-    conn_flush_touched(s);
-    clients_limit(s);
-    now_us = clock_steady_us();
-    /* Making a batch decides what needs no store after all: that is answered next. */
-    return batcher_post(&s->batcher, now_us / 1000, now_us) && s->touched == NULL;
+    (void)what;
+    if (read(fd, &got, sizeof got) != sizeof got)
+        return;
+    if (got.ssi_signo == SIGHUP)
+        reload(&l->server);
+    else
+        stop(l, got.ssi_signo);
 }
+
+/* --- turns --- */
 
 static bool has_work(const struct loop *l)
 {
@@ -113,18 +120,75 @@ static bool has_work(const struct loop *l)
     return l->stop_signals < 2 && clock_steady_ms() < l->stop_by_ms;
 }
 
-static enum loop_end serve(struct loop *l)
+/* Whether a commit is best made where the loop is: it is short, and most of what was
+ * asked since the last one waits for it. */
+static bool stays(struct loop *l)
 {
-    int flags = EVLOOP_ONCE;
+    const struct batcher *b = &l->server.batcher;
+    uint64_t asked = l->server.commands - l->commands_sent;
 
-    while (has_work(l)) {
-        if (event_base_loop(l->base, flags) < 0) {
-            log_line(LOG_ERROR, "the event loop failed: %s", strerror(errno));
-            return LOOP_FAILED;
-        }
-        flags = end_turn(&l->server) ? EVLOOP_ONCE : EVLOOP_ONCE | EVLOOP_NONBLOCK;
+    l->commands_sent = l->server.commands;
+    return b->last_commit_us < STAY_MOST_US && 2 * b->env.waiting > asked;
+}
+
+static void send_answers(struct server *s)
+{
+    conn_flush_touched(s);
+    clients_limit(s);
+}
+
+/* Answers go out first: who gets one may ask again in time for the next batch. False
+ * when the loop is lost. */
+static bool end_turn(struct loop *l)
+{
+    struct server *s = &l->server;
+    enum batcher_step step;
+    int64_t now_us;
+
+    send_answers(s);
+    now_us = clock_steady_us();
+    step = batcher_make(&s->batcher, now_us / 1000, now_us);
+    if (step == BATCHER_SENDS) {
+        l->flags = EVLOOP_ONCE;
+        if (!crew_commit(l->crew, &s->batcher.sent, stays(l)))
+            return false;
+        collect(l);
+        send_answers(s);
     }
-    return LOOP_STOPPED;
+    /* Making a batch decides what needs no store after all, and who is answered may
+     * have asked for more already: both are looked at in the next turn. */
+    l->flags = step == BATCHER_GATHERS || s->touched != NULL ||
+                       (!s->batcher.busy && s->batcher.first != NULL)
+                   ? EVLOOP_ONCE | EVLOOP_NONBLOCK
+                   : EVLOOP_ONCE;
+    return true;
+}
+
+/* Runs the loop; false when it is lost to the other thread, true at its end. */
+static bool serve(struct loop *l)
+{
+    while (has_work(l)) {
+        if (event_base_loop(l->base, l->flags) < 0) {
+            log_line(LOG_ERROR, "the event loop failed: %s", strerror(errno));
+            l->end = LOOP_FAILED;
+            break;
+        }
+        if (!end_turn(l))
+            return false;
+    }
+    if (l->server.batcher.busy) {
+        log_line(LOG_WARNING, "leaving while the store is still busy");
+        _exit(0); /* no clean-up can wait for it; what it reserves is a gap */
+    }
+    return true;
+}
+
+static void serve_second(void *arg)
+{
+    struct loop *l = arg;
+
+    if (serve(l))
+        crew_hand_over(l->crew);
 }
 
 /* --- start and stop --- */
@@ -134,22 +198,34 @@ static bool add_event(struct event *e)
     return e != NULL && event_add(e, NULL) == 0;
 }
 
+/* Signals wait for whoever has the loop. */
+static int open_signals(void)
+{
+    sigset_t set;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGHUP);
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
+    return signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+}
+
 static bool add_events(struct loop *l)
 {
     /* By a timerfd: with a timer of libevent's each epoll_wait would have to set one in
      * the kernel, which on a virtual machine takes longer than a grant. */
     l->ticker = clock_ticker(SWEEP_US);
-    if (l->ticker < 0)
+    l->signals = open_signals();
+    if (l->ticker < 0 || l->signals < 0)
         return false;
-    l->store_event = event_new(l->base, store_thread_fd(l->thread),
-                               EV_READ | EV_PERSIST, on_store, l);
+    l->store_event =
+        event_new(l->base, crew_fd(l->crew), EV_READ | EV_PERSIST, on_store, l);
     l->sweep_event = event_new(l->base, l->ticker, EV_READ | EV_PERSIST, on_sweep, l);
-    l->term_event = evsignal_new(l->base, SIGTERM, on_stop_signal, l);
-    l->int_event = evsignal_new(l->base, SIGINT, on_stop_signal, l);
-    l->hangup_event = evsignal_new(l->base, SIGHUP, on_hangup, l);
+    l->signal_event =
+        event_new(l->base, l->signals, EV_READ | EV_PERSIST, on_signal, l);
     return add_event(l->store_event) && add_event(l->sweep_event) &&
-           add_event(l->term_event) && add_event(l->int_event) &&
-           add_event(l->hangup_event);
+           add_event(l->signal_event);
 }
 
 /* On sockets a service manager has handed over, or on those of the options. */
@@ -231,12 +307,11 @@ static enum loop_end start(struct loop *l, struct options *o,
     }
     l->server.passwords = *passwords;
     settings_apply(&l->server);
-    l->thread = store_thread_start(engine, store);
-    if (l->thread == NULL) {
-        log_line(LOG_ERROR, "can't start the store thread: %s", strerror(errno));
+    l->crew = crew_new(engine, store, serve_second, l);
+    if (l->crew == NULL) {
+        log_line(LOG_ERROR, "can't start the second thread: %s", strerror(errno));
         return LOOP_FAILED;
     }
-    l->server.batcher.thread = l->thread;
     if (!add_events(l)) {
         log_line(LOG_ERROR, "can't add events to the loop");
         return LOOP_FAILED;
@@ -250,20 +325,27 @@ static void free_event(struct event *e)
         event_free(e);
 }
 
-/* The end of the store thread; false when it does not come back. */
-static bool stop_store(struct loop *l, const struct store_engine *engine)
+/* All that was acknowledged is on disk: leaving without another step is in order. */
+static void leave(int signal)
 {
-    bool orderly = l->server.stopping && l->stop_signals < 2;
+    (void)signal;
+    _exit(0);
+}
 
-    if (l->thread == NULL)
-        return true;
-    if (store_thread_busy(l->thread))
-        return false; /* it has had its time; what it reserves is a gap */
-    if (orderly && !engine->shared &&
-        !batcher_give_back(&l->server.batcher, &l->server.catalog, GIVE_BACK_MS))
-        return false;
-    store_thread_stop(l->thread);
-    return true;
+/* From now on a signal ends the process at once, and so does a disk that takes too
+ * long. */
+static void leave_on_signals(void)
+{
+    static const int signals[] = {SIGTERM, SIGINT, SIGALRM};
+    sigset_t set;
+
+    sigemptyset(&set);
+    for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++) {
+        signal(signals[i], leave);
+        sigaddset(&set, signals[i]);
+    }
+    pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+    alarm(CLOSE_S);
 }
 
 static void free_all(struct loop *l)
@@ -272,44 +354,35 @@ static void free_all(struct loop *l)
     server_free(&l->server);
     free_event(l->store_event);
     free_event(l->sweep_event);
-    free_event(l->term_event);
-    free_event(l->int_event);
-    free_event(l->hangup_event);
+    free_event(l->signal_event);
     if (l->ticker >= 0)
         close(l->ticker);
+    if (l->signals >= 0)
+        close(l->signals);
     if (l->base != NULL)
         event_base_free(l->base);
-}
-
-/* The handlers go with the loop; a signal that comes now waits for main's. */
-static void block_signals(void)
-{
-    sigset_t set;
-
-    sigemptyset(&set);
-    sigaddset(&set, SIGTERM);
-    sigaddset(&set, SIGINT);
-    sigaddset(&set, SIGHUP);
-    sigprocmask(SIG_BLOCK, &set, NULL);
 }
 
 enum loop_end loop_run(struct options *o, const struct passwords *passwords,
                        const struct store_engine *engine, struct store *store,
                        const struct store_identity *identity)
 {
-    struct loop l = {.ticker = -1};
-    enum loop_end end = start(&l, o, passwords, engine, store, identity);
+    struct loop l = {.ticker = -1, .signals = -1, .flags = EVLOOP_ONCE};
 
-    if (end == LOOP_STOPPED) {
+    l.end = start(&l, o, passwords, engine, store, identity);
+    if (l.end == LOOP_STOPPED) {
         say_ready(&l);
-        end = serve(&l);
+        while (!serve(&l))
+            crew_stand_by(l.crew);
     }
-    block_signals();
     listeners_close(&l.listeners);
-    if (!stop_store(&l, engine)) {
-        log_line(LOG_WARNING, "leaving while the store is still busy");
-        return LOOP_ABANDONED;
+    if (l.crew != NULL)
+        crew_end(l.crew);
+    if (l.end == LOOP_STOPPED) {
+        leave_on_signals();
+        if (l.stop_signals < 2 && !engine->shared)
+            batcher_give_back(&l.server.batcher, &l.server.catalog, engine, store);
     }
     free_all(&l);
-    return end;
+    return l.end;
 }

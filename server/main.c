@@ -12,36 +12,12 @@
 
 #define EXIT_USAGE  64
 #define EXIT_CONFIG 78
-#define CLOSE_S     1 /* seconds for closing the store */
 
 static void ignore_signals(void)
 {
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN); /* a full quota is an error of the write */
     signal(SIGHUP, SIG_IGN);  /* until there is something to reload into */
-}
-
-/* All that was acknowledged is on disk: leaving without another step is in order. */
-static void leave(int signal)
-{
-    (void)signal;
-    _exit(0);
-}
-
-/* From now on a signal ends the process at once, and so does a disk that takes too long
- * for the closing of the store. */
-static void leave_on_signals(void)
-{
-    static const int signals[] = {SIGTERM, SIGINT, SIGALRM};
-    sigset_t set;
-
-    sigemptyset(&set);
-    for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++) {
-        signal(signals[i], leave);
-        sigaddset(&set, signals[i]);
-    }
-    sigprocmask(SIG_UNBLOCK, &set, NULL);
-    alarm(CLOSE_S);
 }
 
 static int run(struct options *o, const struct passwords *passwords)
@@ -70,10 +46,6 @@ static int run(struct options *o, const struct passwords *passwords)
                  "after a restart. For tests and benchmarks only",
                  engine->name);
     end = loop_run(o, passwords, engine, store, &id);
-    if (end == LOOP_ABANDONED)
-        _exit(0); /* no clean-up can wait for that thread */
-    if (end == LOOP_STOPPED)
-        leave_on_signals();
     engine->close(store);
     log_line(LOG_INFO, "stopped");
     return end == LOOP_STOPPED ? 0 : end == LOOP_CONFIG ? EXIT_CONFIG : 1;

@@ -6,7 +6,7 @@
  * operation of the sequence is there at a time. Administration queues like a grant, so
  * no grant happens while bounds change.
  *
- * Loop thread only. */
+ * Whoever has the loop only. */
 #ifndef HILO_SEQ_H
 #define HILO_SEQ_H
 

@@ -1,4 +1,5 @@
-/* server.h - what the parts of a running hilod share. Loop thread only. */
+/* server.h - what the parts of a running hilod share. Whoever has the loop only: see
+ * crew.h. */
 #ifndef HILO_SERVER_H
 #define HILO_SERVER_H
 
@@ -55,8 +56,8 @@ struct server {
 };
 
 /* Loads all sequences. Settings are applied (settings_apply) and the passwords set by
- * the caller. The store thread is started afterwards (batcher.thread). 0, or -1 and
- * *ret_error; server_free is due either way, after all connections. */
+ * the caller. 0, or -1 and *ret_error; server_free is due either way, after all
+ * connections. */
 int server_init(struct server *s, struct options *o, const struct store_engine *engine,
                 struct store *store, const struct store_identity *identity,
                 struct event_base *base, struct store_error *ret_error);

@@ -4,9 +4,8 @@
  * A store moves marks up, atomically and durably, and does little else. Engines are
  * rows of functions; all of them pass the one test in tests/store_test.c.
  *
- * Threads. open and load are called on the main thread before the store thread exists,
- * commit and nothing else on the store thread, close on the main thread after it has
- * ended. An engine needs no locks.
+ * Threads. One at a time: open, load and close are called on the main thread, commit on
+ * either thread of the crew. An engine needs no locks.
  *
  * Ownership. Operations belong to the caller; names they point to live until commit
  * returns.

@@ -20,7 +20,6 @@
 #include "log.h"
 #include "number.h"
 #include "store.h"
-#include "store_thread.h"
 
 /* The program's own symbols go before those of the C library: a sync that can be made
  * to fail, also inside SQLite. */
@@ -261,30 +260,6 @@ static void test_stats(void **state)
     assert_int_equal(after.commits, before.commits + 1);
     assert_int_equal(after.syncs - before.syncs, syncs);
     assert_true(f->engine->durable == (syncs > 0));
-}
-
-static void test_thread(void **state)
-{
-    struct fixture *f = *state;
-    uint64_t a = create(f, "a", 0);
-    struct store_thread *t = store_thread_start(f->engine, f->store);
-    struct store_batch b = {0}, *done;
-
-    assert_non_null(t);
-    for (uint64_t i = 0; i < 50; i++) {
-        *store_batch_add(&b) = reserve(a, 1, 2, 0, 1000);
-        assert_false(store_thread_busy(t));
-        store_thread_post(t, &b);
-        assert_true(store_thread_busy(t));
-        assert_int_equal(b.n, 0);
-        done = store_thread_wait(t, 60000);
-        assert_non_null(done);
-        assert_int_equal(done->outcome, STORE_DONE);
-        assert_int_equal(done->ops[0].first, 2 * i);
-        assert_null(store_thread_collect(t));
-    }
-    store_thread_stop(t);
-    store_batch_free(&b);
 }
 
 /* --- SQLite --- */
@@ -529,8 +504,7 @@ static void test_a_directory_that_can_not_be(void **state)
     of(test_reserve, engine), of(test_answers_to_one_are_no_failure_of_all, engine), \
         of(test_ends_of_the_range, engine),                                          \
         of(test_marks_go_down_only_by_giving_back, engine),                          \
-        of(test_large_batches_and_empty_ones, engine), of(test_stats, engine),       \
-        of(test_thread, engine)
+        of(test_large_batches_and_empty_ones, engine), of(test_stats, engine)
 #define of(test, engine)                                              \
     cmocka_unit_test_prestate_setup_teardown(test, set_up, tear_down, \
                                              (void *)(uintptr_t)(engine))

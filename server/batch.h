@@ -1,0 +1,33 @@
+/* batch.h - operations on their way to the store, and its answers.
+ *
+ * Everything that asked during a commit shares the next one (group commit). A batch
+ * changes hands as a whole, so that nobody ever looks at memory another thread writes.
+ */
+#ifndef HILO_BATCH_H
+#define HILO_BATCH_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include "store.h"
+
+struct store_batch {
+    struct store_op *ops;
+    size_t n, cap;
+    /* Answers. */
+    enum store_outcome outcome;
+    struct store_error error;
+    struct store_stats stats;
+    int64_t commit_us; /* how long it took */
+};
+
+/* The next operation of the batch, zeroed; NULL when memory is out. Valid until the
+ * next call. */
+struct store_op *store_batch_add(struct store_batch *b);
+void store_batch_clear(struct store_batch *b);
+void store_batch_free(struct store_batch *b);
+
+/* Blocks, for as long as the disk takes. */
+void store_batch_commit(struct store_batch *b, const struct store_engine *engine,
+                        struct store *s);
+
+#endif
