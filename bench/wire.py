@@ -38,6 +38,7 @@ CASES = [
     ("each P=16", 50, 16, 1500000, "each", ALWAYS, 3.5),
     ("each P=64", 50, 64, 3000000, "each", ALWAYS, 7.0),
     ("each P=1, 64 connections", 64, 1, 200000, "each", ALWAYS, None),
+    ("each P=1, one client", 1, 1, 5000, "each", ALWAYS, None),
     ("one client, TCP", 1, 1, 40000, "ahead", NONE, None),
     ("one client, Unix socket", 1, 1, 60000, "ahead", NONE, None),
 ]

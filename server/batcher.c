@@ -69,7 +69,7 @@ static bool gathers(struct batcher *b, int64_t now_us)
     int64_t commit_us =
         b->last_commit_us < GATHER_MOST_US ? b->last_commit_us : GATHER_MOST_US;
 
-    if (n == 0 || n >= b->company - b->company / 8 || b->env.ended)
+    if (n == 0 || n >= b->company || b->env.ended)
         return false;
     if (n != b->gathered) {
         b->gathered = n;
@@ -123,8 +123,9 @@ enum batcher_step batcher_make(struct batcher *b, int64_t now_ms, int64_t now_us
     b->company = 0;
     while (b->first != NULL)
         add(b, pop(b), now_ms);
-    if (b->next.n == 0)
+    if (b->next.n == 0 && (!b->look || b->env.ended))
         return BATCHER_RESTS;
+    b->look = false;
     send(b);
     return BATCHER_SENDS;
 }
@@ -133,7 +134,8 @@ static void note_failure(struct batcher *b, const struct store_batch *done)
 {
     b->last_error_ms = clock_wall_ms();
     snprintf(b->last_error, sizeof b->last_error, "%s", done->error.text);
-    if (done->outcome == STORE_DEAD) {
+    b->gone = done->outcome == STORE_GONE;
+    if (done->outcome != STORE_FAILED) {
         b->env.ended = true;
         snprintf(b->env.why, sizeof b->env.why, "granting has ended: %s",
                  done->error.text);
@@ -142,6 +144,11 @@ static void note_failure(struct batcher *b, const struct store_batch *done)
         log_limited(&b->failure_log, LOG_WARNING,
                     "a batch failed, nothing in it was granted: %s", done->error.text);
     }
+}
+
+void batcher_look(struct batcher *b)
+{
+    b->look = true;
 }
 
 void batcher_collect(struct batcher *b, int64_t now_ms, int64_t now_us)

@@ -17,6 +17,8 @@ struct batcher {
     struct seq_env env;            /* first: sequences hand back its address */
     struct store_batch next, sent; /* being made; at the store, if busy */
     bool busy;
+    bool look;                /* a batch is due even if nobody wants one */
+    bool gone;                /* STORE_GONE: leave */
     struct seq *first, *last; /* those who want the store */
     /* The gathering, see batcher_post. */
     uint64_t company;     /* who waited when the last batch came back */
@@ -49,11 +51,14 @@ void batcher_free(struct batcher *b);
  * wait a moment for more.
  *
  * A commit costs the same for one grant and for a hundred. Who has just had an answer
- * often asks again at once; so a batch waits until about as many are there as waited
+ * often asks again at once; so a batch waits until as many are there as waited
  * when the last one came back, as long as they keep coming: half a commit without
  * another one ends it, and twice the time of a commit in any case. PostgreSQL's
  * commit_delay and commit_siblings, set by what is seen. */
 enum batcher_step batcher_make(struct batcher *b, int64_t now_ms, int64_t now_us);
+
+/* The next batch is due even if it is empty: the engine looks at what it stands on. */
+void batcher_look(struct batcher *b);
 
 /* Distributes the answers of the batch that has come back. */
 void batcher_collect(struct batcher *b, int64_t now_ms, int64_t now_us);

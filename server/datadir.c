@@ -54,6 +54,15 @@ const char *datadir_kind(const char *path)
     return "disk";
 }
 
+struct datadir_id datadir_id(const char *path)
+{
+    struct stat st;
+
+    if (stat(path, &st) != 0)
+        return (struct datadir_id){0};
+    return (struct datadir_id){.device = st.st_dev, .inode = st.st_ino};
+}
+
 uint64_t datadir_free_bytes(const char *path)
 {
     struct statfs fs;

@@ -26,6 +26,12 @@ int datadir_lock(const char *path, struct store_error *ret_error);
 /* What is under a path: "disk", "memory", "network" or "unknown". */
 const char *datadir_kind(const char *path);
 
+/* Which file a path names; all zero for none. */
+struct datadir_id {
+    uint64_t device, inode;
+};
+struct datadir_id datadir_id(const char *path);
+
 /* What is free there for users other than root; 0 when nobody knows. Opens nothing. */
 uint64_t datadir_free_bytes(const char *path);
 

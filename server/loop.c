@@ -22,6 +22,7 @@
 #define STOP_MS      4000 /* for answering what waits */
 #define CLOSE_S      1    /* and then for giving back what is unused, and closing */
 #define SWEEP_US     250000
+#define LOOK_SWEEPS  4   /* so often the store looks at what it stands on */
 #define STAY_MOST_US 500 /* commits that take longer are made without the loop */
 
 struct loop {
@@ -32,6 +33,7 @@ struct loop {
     struct event *store_event, *sweep_event, *signal_event;
     int ticker;  /* -1 or a descriptor that is readable every SWEEP_US */
     int signals; /* -1 or a descriptor that is readable when there is a signal */
+    unsigned sweeps;
     int stop_signals;
     int64_t stop_by_ms;
     int flags;              /* of the next turn */
@@ -66,6 +68,8 @@ static void on_sweep(evutil_socket_t fd, short what, void *arg)
     if (read(fd, &ticks, sizeof ticks) < 0)
         return;
     clients_sweep(&l->server, clock_steady_ms());
+    if (++l->sweeps % LOOK_SWEEPS == 0)
+        batcher_look(&l->server.batcher);
 }
 
 static void on_accepted(void *arg, int fd, bool is_tcp)
@@ -82,12 +86,8 @@ static void reload(struct server *s)
     systemd_notify("READY=1");
 }
 
-static void stop(struct loop *l, unsigned signal)
+static void stop(struct loop *l)
 {
-    l->stop_signals++;
-    if (l->stop_signals > 1)
-        return;
-    log_line(LOG_INFO, "signal %u: answering what waits, then stopping", signal);
     systemd_notify("STOPPING=1");
     l->server.stopping = true;
     l->stop_by_ms = clock_steady_ms() + STOP_MS;
@@ -105,8 +105,12 @@ static void on_signal(evutil_socket_t fd, short what, void *arg)
         return;
     if (got.ssi_signo == SIGHUP)
         reload(&l->server);
-    else
-        stop(l, got.ssi_signo);
+    else if (++l->stop_signals == 1) {
+        log_line(LOG_INFO, "signal %u: answering what waits, then stopping",
+                 got.ssi_signo);
+        if (!l->server.stopping)
+            stop(l);
+    }
 }
 
 /* --- turns --- */
@@ -175,6 +179,10 @@ static bool serve(struct loop *l)
         }
         if (!end_turn(l))
             return false;
+        if (l->server.batcher.gone && !l->server.stopping) {
+            l->end = LOOP_GONE; /* its log line has been written */
+            stop(l);
+        }
     }
     if (l->server.batcher.busy) {
         log_line(LOG_WARNING, "leaving while the store is still busy");

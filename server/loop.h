@@ -10,6 +10,7 @@ enum loop_end {
     LOOP_STOPPED, /* in order; the store is the caller's again */
     LOOP_FAILED,  /* the same, after a failure that has been logged */
     LOOP_CONFIG,  /* the same, and it is the configuration that can't be carried out */
+    LOOP_GONE,    /* the store's files are another's: leave without closing it */
 };
 
 /* Listens, says "ready resp=HOST:PORT" on standard output, serves until SIGTERM or

@@ -46,6 +46,8 @@ static int run(struct options *o, const struct passwords *passwords)
                  "after a restart. For tests and benchmarks only",
                  engine->name);
     end = loop_run(o, passwords, engine, store, &id);
+    if (end == LOOP_GONE)
+        _exit(1); /* closing would delete a log that may be another database's */
     engine->close(store);
     log_line(LOG_INFO, "stopped");
     return end == LOOP_STOPPED ? 0 : end == LOOP_CONFIG ? EXIT_CONFIG : 1;

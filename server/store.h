@@ -19,7 +19,9 @@
  * nothing of it may be used by anyone; what is not known to have failed is burnt by the
  * engine, so a later batch can't reserve it again; trying again is allowed. STORE_DEAD:
  * the same, and the engine can't be believed any more (a failed sync, a damaged or
- * changed file): no batch follows. */
+ * changed file): no batch follows. STORE_GONE: the same, and what the engine had open
+ * is no longer what its path names, so it must not be closed in order either, since
+ * that would be done to another's file: leave the process. */
 #ifndef HILO_STORE_H
 #define HILO_STORE_H
 
@@ -94,13 +96,14 @@ enum store_outcome {
     STORE_DONE,
     STORE_FAILED,
     STORE_DEAD,
+    STORE_GONE,
 };
 
 struct store_stats {
     uint64_t commits; /* batches made durable */
     uint64_t syncs;   /* times the engine asked the disk to sync, start included */
     uint64_t failures;
-    uint64_t free_bytes; /* left where the data is, after the last batch; 0: unknown */
+    uint64_t free_bytes; /* left where the data is, when last looked; 0: unknown */
 };
 
 typedef void store_counter_fn(void *arg, uint64_t counter, const char *name,
@@ -120,7 +123,8 @@ struct store_engine {
      * *ret_error. */
     int (*load)(struct store *s, store_counter_fn *fn, void *arg,
                 struct store_error *ret_error);
-    /* *ret_error is written unless the outcome is STORE_DONE. n may be 0. */
+    /* *ret_error is written unless the outcome is STORE_DONE. With n = 0 the engine has
+     * a look at what it stands on; to be called once a second. */
     enum store_outcome (*commit)(struct store *s, struct store_op *ops, size_t n,
                                  struct store_error *ret_error);
     void (*stats)(const struct store *s, struct store_stats *ret);

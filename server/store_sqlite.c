@@ -90,7 +90,8 @@ struct store {
 
     sqlite3 *db;
     sqlite3_stmt *stmt[SQL_COUNT];
-    char *path;
+    char *path, *log_path;
+    struct datadir_id file, log; /* those that are open */
     int lock_fd;
     uint64_t *marks; /* by handle - 1 */
     uint64_t n, cap;
@@ -448,6 +449,7 @@ static void sqlite_close(struct store *s)
         close(s->lock_fd);
     free(s->marks);
     free(s->path);
+    free(s->log_path);
     free(s);
 }
 
@@ -481,6 +483,14 @@ static int sqlite_open(const struct store_config *config, struct store **ret,
         begin_service(s, config, ret_identity, ret_error) != 0 ||
         prepare_statements(s, ret_error) != 0)
         goto failed;
+    if (asprintf(&s->log_path, "%s-wal", s->path) < 0) {
+        s->log_path = NULL;
+        store_error_set(ret_error, false, "out of memory");
+        goto failed;
+    }
+    s->file = datadir_id(s->path);
+    s->log = datadir_id(s->log_path);
+    s->stats.free_bytes = datadir_free_bytes(s->path);
     read_settings(s, ret_identity);
     *ret = s;
     return 0;
@@ -682,6 +692,32 @@ static void settle_marks(struct store *s, const struct store_op *ops, size_t n)
     }
 }
 
+static bool is_same(const char *path, struct datadir_id id)
+{
+    struct datadir_id now = datadir_id(path);
+
+    return now.device == id.device && now.inode == id.inode;
+}
+
+/* Whether the paths still name what is open. A file that was put in its place holds
+ * older marks, and a start with it would grant what is granted here. */
+static bool is_ours(struct store *s, struct store_error *ret_error)
+{
+    const char *lost = !is_same(s->path, s->file)      ? s->path
+                       : !is_same(s->log_path, s->log) ? s->log_path
+                                                       : NULL;
+
+    if (lost == NULL)
+        return true;
+    s->stats.failures++;
+    store_error_set(ret_error, false,
+                    "%s is no longer the file that hilod has open: it was deleted, "
+                    "replaced or moved. Nothing more is granted. Put back the newest "
+                    "copy there is, then start hilod",
+                    lost);
+    return false;
+}
+
 static enum store_outcome sqlite_commit(struct store *s, struct store_op *ops, size_t n,
                                         struct store_error *ret_error)
 {
@@ -722,6 +758,10 @@ static enum store_outcome sqlite_commit(struct store *s, struct store_op *ops, s
         s->stats.failures++;
         return STORE_DEAD;
     }
+    if (!is_ours(s, ret_error))
+        return STORE_GONE;
+    if (n == 0)
+        s->stats.free_bytes = datadir_free_bytes(s->path);
     s->stats.commits += begun;
     return STORE_DONE;
 }
@@ -729,7 +769,6 @@ static enum store_outcome sqlite_commit(struct store *s, struct store_op *ops, s
 static void sqlite_stats(const struct store *s, struct store_stats *ret)
 {
     *ret = s->stats;
-    ret->free_bytes = datadir_free_bytes(s->path);
 }
 
 const struct store_engine store_sqlite = {

@@ -177,5 +177,64 @@ class Full(harness.Case):
         self.assertEqual(c.fails("BLOCK", "a", 1, "FLOOR", 18 * 10**8).word, "REGRESS")
 
 
+class Gone(harness.Case):
+    """The file under a running server is no longer the one its path names."""
+
+    def setUp(self):
+        self.server = self.hilod()
+        self.c = self.client(self.server)
+        self.c.call("SEQ", "CREATE", "each", "DURABILITY", "each")
+        self.assertEqual(self.c.call("INCR", "each"), 1)
+
+    def path(self, name):
+        return os.path.join(self.server.data, name)
+
+    def ends(self, name):
+        """By itself, within a second or two, and says which file."""
+        self.assertTrue(self.server.ended(1))
+        self.assertIn(self.path(name) + " is no longer the file that hilod has open",
+                      self.server.errors())
+
+    def test_a_database_that_is_deleted(self):
+        os.unlink(self.path("hilo.db"))
+        self.ends("hilo.db")
+
+    def test_a_log_that_is_deleted(self):
+        os.unlink(self.path("hilo.db-wal"))
+        self.ends("hilo.db-wal")
+
+    def test_a_directory_that_is_moved(self):
+        os.rename(self.server.data, self.server.data + ".away")
+        os.mkdir(self.server.data)
+        self.ends("hilo.db")
+        self.assertEqual(os.listdir(self.server.data), [])
+        os.rmdir(self.server.data)
+        os.rename(self.server.data + ".away", self.server.data)
+        again = self.client(self.hilod(data=self.server.data))
+        self.assertEqual(again.call("INCR", "each"), 2)
+
+    def test_a_grant_that_meets_it_is_refused(self):
+        os.unlink(self.path("hilo.db"))
+        with self.assertRaisesRegex(harness.Error, "STORAGE .* is no longer the file"):
+            self.c.call("INCR", "each")
+        self.ends("hilo.db")
+
+    def test_a_copy_put_in_its_place_stays_as_it_is(self):
+        other = self.hilod()
+        c = self.client(other)
+        for _ in range(3):
+            c.call("INCR", "each")
+        other.proc.kill()  # leaves a log behind
+        other.proc.wait()
+        wal = os.path.join(other.data, "hilo.db-wal")
+        before = os.stat(wal)
+        os.rename(wal, self.path("hilo.db-wal"))
+        os.rename(os.path.join(other.data, "hilo.db"), self.path("hilo.db"))
+        self.ends("hilo.db")
+        after = os.stat(self.path("hilo.db-wal"))
+        self.assertEqual((after.st_ino, after.st_size, after.st_mtime),
+                         (before.st_ino, before.st_size, before.st_mtime))
+
+
 if __name__ == "__main__":
     harness.main()
