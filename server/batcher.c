@@ -146,6 +146,17 @@ static void note_failure(struct batcher *b, const struct store_batch *done)
     }
 }
 
+static void note_commit(struct batcher *b, const struct store_batch *done,
+                        int64_t now_us)
+{
+    b->company = b->env.waiting;
+    b->gathered = 0;
+    b->collected_us = now_us;
+    b->last_commit_us = done->commit_us;
+    if (done->commit_us > b->longest_commit_us)
+        b->longest_commit_us = done->commit_us;
+}
+
 void batcher_look(struct batcher *b)
 {
     b->look = true;
@@ -158,12 +169,8 @@ void batcher_collect(struct batcher *b, int64_t now_ms, int64_t now_us)
 
     b->busy = false;
     b->store_stats = done->stats;
-    b->company = b->env.waiting;
-    b->gathered = 0;
-    b->collected_us = now_us;
-    b->last_commit_us = done->commit_us;
-    if (done->commit_us > b->longest_commit_us)
-        b->longest_commit_us = done->commit_us;
+    if (done->n > 0) /* else it only looked */
+        note_commit(b, done, now_us);
     if (done->outcome != STORE_DONE) {
         note_failure(b, done);
         why = b->env.ended ? b->env.why : b->last_error;
@@ -221,13 +228,14 @@ void batcher_give_back(struct batcher *b, const struct catalog *all,
     if (!believed)
         return;
     given = gather_tails(b, all);
-    if (b->next.n == 0)
-        return;
     store_batch_commit(&b->next, engine, store);
+    b->gone = b->next.outcome == STORE_GONE;
+    if (b->next.outcome == STORE_DONE && b->next.n == 0)
+        return;
     if (b->next.outcome == STORE_DONE)
         log_line(LOG_INFO,
                  "gave back %" PRIu64 " ids that were reserved and not granted", given);
     else
-        log_line(LOG_WARNING, "could not give back %" PRIu64 " unused ids: %s", given,
+        log_line(LOG_WARNING, "gave nothing back of %" PRIu64 " unused ids: %s", given,
                  b->next.error.text);
 }

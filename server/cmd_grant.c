@@ -217,12 +217,13 @@ enum command_result cmd_block(struct call *c, struct request **ret_request)
 enum command_result cmd_get(struct call *c, struct request **ret_request)
 {
     struct resp_arg name = c->args->argv[1];
-    const struct seq *s = catalog_find(&c->server->catalog, name.p, name.len);
+    struct server_refusal why;
+    const struct seq *s = server_seq_existing(c->server, name.p, name.len, &why);
     uint64_t last = s != NULL ? seq_last(s) : 0;
 
     (void)ret_request;
-    if (!name_valid(name.p, name.len))
-        return command_fail(c, HILO_EBADARG, "name has to be " NAME_RULE);
+    if (s == NULL && why.err != HILO_ENOSEQ)
+        return command_fail(c, why.err, "%s", why.text);
     if (last == 0)
         reply_null(c->out);
     else

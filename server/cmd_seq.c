@@ -64,18 +64,12 @@ static bool parse_settings(struct call *c, struct settings *ret)
 /* A sequence that exists; NULL when the refusal has been answered. */
 static struct seq *existing(struct call *c, struct resp_arg name)
 {
-    struct seq *s = catalog_find(&c->server->catalog, name.p, name.len);
+    struct server_refusal why;
+    struct seq *s = server_seq_existing(c->server, name.p, name.len, &why);
 
-    if (s != NULL)
-        return s;
-    if (!name_valid(name.p, name.len))
-        command_fail(c, HILO_EBADARG, "name has to be " NAME_RULE);
-    else
-        command_fail(c, HILO_ENOSEQ,
-                     "there is no sequence '%.*s'; make it with: SEQ CREATE "
-                     "%.*s",
-                     (int)name.len, name.p, (int)name.len, name.p);
-    return NULL;
+    if (s == NULL)
+        command_fail(c, why.err, "%s", why.text);
+    return s;
 }
 
 enum command_result cmd_seq_create(struct call *c, struct request **ret_request)

@@ -41,6 +41,7 @@ struct conn {
     /* Requests that wait, in the order of their commands. */
     struct request *oldest, *newest;
     unsigned n_pending;
+    size_t text_size;  /* of the decided ones among them */
     struct buffer in;  /* what came and is not consumed */
     struct buffer out; /* answers that could not be sent yet */
     size_t counted;    /* of this connection in the server's client_bytes */
@@ -66,7 +67,10 @@ static void touch(struct conn *c)
 
 static void on_decided(struct request *r)
 {
-    touch(r->owner);
+    struct conn *c = r->owner;
+
+    c->text_size += request_text_size(r);
+    touch(c);
 }
 
 static void untouch(struct conn *c)
@@ -112,7 +116,8 @@ void conn_free(struct conn *c)
 
 static size_t memory(const struct conn *c)
 {
-    return c->in.cap + c->out.cap + c->n_pending * sizeof(struct request);
+    return c->in.cap + c->out.cap + c->n_pending * sizeof(struct request) +
+           c->text_size;
 }
 
 /* Where all connections together hold too much, the turn ends, and clients_limit sees
@@ -231,6 +236,7 @@ static void answer_decided(struct conn *c, struct reply *out)
         if (c->oldest == NULL)
             c->newest = NULL;
         c->n_pending--;
+        c->text_size -= request_text_size(r);
         request_free(&c->server->batcher.env.pool, r);
     }
 }
@@ -271,6 +277,7 @@ static void append(struct conn *c, struct request *r)
         c->oldest = r;
     c->newest = r;
     c->n_pending++;
+    c->text_size += request_text_size(r);
 }
 
 static void note_wrong_password(const struct conn *c)

@@ -63,6 +63,15 @@ struct datadir_id datadir_id(const char *path)
     return (struct datadir_id){.device = st.st_dev, .inode = st.st_ino};
 }
 
+bool datadir_lost(const char *path, struct datadir_id id)
+{
+    struct stat st;
+
+    if (stat(path, &st) != 0)
+        return errno == ENOENT || errno == ENOTDIR;
+    return st.st_dev != id.device || st.st_ino != id.inode;
+}
+
 uint64_t datadir_free_bytes(const char *path)
 {
     struct statfs fs;

@@ -32,6 +32,9 @@ struct datadir_id {
 };
 struct datadir_id datadir_id(const char *path);
 
+/* Whether the path names another file by now, or none. Not knowing is not losing. */
+bool datadir_lost(const char *path, struct datadir_id id);
+
 /* What is free there for users other than root; 0 when nobody knows. Opens nothing. */
 uint64_t datadir_free_bytes(const char *path);
 

@@ -154,6 +154,7 @@ static bool end_turn(struct loop *l)
     step = batcher_make(&s->batcher, now_us / 1000, now_us);
     if (step == BATCHER_SENDS) {
         l->flags = EVLOOP_ONCE;
+        send_answers(s); /* of what making it has decided: they need no store */
         if (!crew_commit(l->crew, &s->batcher.sent, stays(l)))
             return false;
         collect(l);
@@ -180,13 +181,14 @@ static bool serve(struct loop *l)
         if (!end_turn(l))
             return false;
         if (l->server.batcher.gone && !l->server.stopping) {
-            l->end = LOOP_GONE; /* its log line has been written */
+            l->end = LOOP_MEND; /* its log line has been written */
             stop(l);
         }
     }
     if (l->server.batcher.busy) {
         log_line(LOG_WARNING, "leaving while the store is still busy");
-        _exit(0); /* no clean-up can wait for it; what it reserves is a gap */
+        /* No clean-up can wait for it; what it reserves is a gap. */
+        _exit((int)l->end);
     }
     return true;
 }
@@ -268,7 +270,7 @@ static enum loop_end start_listening(struct loop *l, const struct options *o)
         return LOOP_STOPPED;
     }
     log_line(LOG_ERROR, "%s", error);
-    return config ? LOOP_CONFIG : LOOP_FAILED;
+    return config ? LOOP_MEND : LOOP_FAILED;
 }
 
 static void say_ready(const struct loop *l)
@@ -334,17 +336,32 @@ static void free_event(struct event *e)
 }
 
 /* All that was acknowledged is on disk: leaving without another step is in order. */
-static void leave(int signal)
+static void leave_stopped(int signal)
 {
     (void)signal;
-    _exit(0);
+    _exit(LOOP_STOPPED);
+}
+
+static void leave_failed(int signal)
+{
+    (void)signal;
+    _exit(LOOP_FAILED);
+}
+
+static void leave_to_mend(int signal)
+{
+    (void)signal;
+    _exit(LOOP_MEND);
 }
 
 /* From now on a signal ends the process at once, and so does a disk that takes too
  * long. */
-static void leave_on_signals(void)
+static void leave_on_signals(enum loop_end end)
 {
     static const int signals[] = {SIGTERM, SIGINT, SIGALRM};
+    void (*leave)(int) = end == LOOP_STOPPED ? leave_stopped
+                         : end == LOOP_MEND  ? leave_to_mend
+                                             : leave_failed;
     sigset_t set;
 
     sigemptyset(&set);
@@ -386,11 +403,11 @@ enum loop_end loop_run(struct options *o, const struct passwords *passwords,
     listeners_close(&l.listeners);
     if (l.crew != NULL)
         crew_end(l.crew);
-    if (l.end == LOOP_STOPPED) {
-        leave_on_signals();
-        if (l.stop_signals < 2 && !engine->shared)
-            batcher_give_back(&l.server.batcher, &l.server.catalog, engine, store);
-    }
+    leave_on_signals(l.end);
+    if (l.end == LOOP_STOPPED && l.stop_signals < 2 && !engine->shared)
+        batcher_give_back(&l.server.batcher, &l.server.catalog, engine, store);
+    if (l.server.batcher.gone)
+        leave_on_signals(l.end = LOOP_MEND);
     free_all(&l);
     return l.end;
 }

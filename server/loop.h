@@ -2,15 +2,19 @@
 #ifndef HILO_LOOP_H
 #define HILO_LOOP_H
 
+#include <sysexits.h>
 #include "options.h"
 #include "password.h"
 #include "store.h"
 
+/* Each is the exit code, too. Afterwards the store is the caller's again. */
 enum loop_end {
-    LOOP_STOPPED, /* in order; the store is the caller's again */
-    LOOP_FAILED,  /* the same, after a failure that has been logged */
-    LOOP_CONFIG,  /* the same, and it is the configuration that can't be carried out */
-    LOOP_GONE,    /* the store's files are another's: leave without closing it */
+    LOOP_STOPPED = EX_OK, /* in order */
+    LOOP_FAILED = 1,      /* after a failure that has been logged */
+    /* The same, and people have to mend something first: a configuration that can't be
+     * carried out, files that are no longer those that are open. No service manager
+     * may try again meanwhile: it could start on an older copy. */
+    LOOP_MEND = EX_CONFIG,
 };
 
 /* Listens, says "ready resp=HOST:PORT" on standard output, serves until SIGTERM or

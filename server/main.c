@@ -2,16 +2,13 @@
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
-#include <unistd.h>
+#include <sysexits.h>
 #include "log.h"
 #include "loop.h"
 #include "options.h"
 #include "settings.h"
 #include "store.h"
 #include "version.h"
-
-#define EXIT_USAGE  64
-#define EXIT_CONFIG 78
 
 static void ignore_signals(void)
 {
@@ -32,7 +29,7 @@ static int run(struct options *o, const struct passwords *passwords)
 
     if (engine->open(&config, &store, &id, &error) != 0) {
         log_line(LOG_ERROR, "%s", error.text);
-        return error.config ? EXIT_CONFIG : 1;
+        return error.config ? EX_CONFIG : 1;
     }
     log_line(LOG_INFO,
              "hilod " HILO_VERSION ": store %s, engine %s, lane %" PRIu32 "/%" PRIu32
@@ -46,11 +43,9 @@ static int run(struct options *o, const struct passwords *passwords)
                  "after a restart. For tests and benchmarks only",
                  engine->name);
     end = loop_run(o, passwords, engine, store, &id);
-    if (end == LOOP_GONE)
-        _exit(1); /* closing would delete a log that may be another database's */
     engine->close(store);
     log_line(LOG_INFO, "stopped");
-    return end == LOOP_STOPPED ? 0 : end == LOOP_CONFIG ? EXIT_CONFIG : 1;
+    return (int)end;
 }
 
 /* Runs with options that are each in order, or only says whether it could. */
@@ -62,7 +57,7 @@ static int check_and_run(struct options *o, bool only_check)
     settings_apply_log(o);
     if (!settings_check(o, &passwords, error)) {
         fprintf(stderr, "hilod: %s\n", error);
-        return EXIT_CONFIG;
+        return EX_CONFIG;
     }
     if (only_check) {
         printf("hilod: the configuration is good\n");
@@ -89,7 +84,7 @@ int main(int argc, char **argv)
     case OPTIONS_USAGE:
     case OPTIONS_CONFIG:
         fprintf(stderr, "hilod: %s\n", error);
-        rc = result == OPTIONS_USAGE ? EXIT_USAGE : EXIT_CONFIG;
+        rc = result == OPTIONS_USAGE ? EX_USAGE : EX_CONFIG;
         break;
     }
     options_free(&o);

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct request *request_keep(struct request_pool *p, struct request *r)
 {
@@ -76,6 +77,11 @@ void request_refuse(struct request *r, int err, const char *fmt, ...)
     if (vasprintf(&r->text, fmt, ap) < 0)
         r->text = NULL;
     va_end(ap);
+}
+
+size_t request_text_size(const struct request *r)
+{
+    return r->text != NULL ? strlen(r->text) + 1 : 0;
 }
 
 const char *request_why(const struct request *r)

@@ -9,6 +9,7 @@
 #define HILO_REQUEST_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include "alloc.h"
 #include "store.h"
@@ -69,6 +70,9 @@ void request_clear(struct request *r);
 
 /* An undecided request. */
 void request_init(struct request *r, enum request_kind kind);
+
+/* Bytes its text takes. */
+size_t request_text_size(const struct request *r);
 
 /* What follows the error word in the reply. */
 const char *request_why(const struct request *r);

@@ -74,6 +74,25 @@ struct seq *server_seq_create(struct server *s, const char *name, size_t len,
     return make(s, name, len, attr, ret_why);
 }
 
+struct seq *server_seq_existing(struct server *s, const char *name, size_t len,
+                                struct server_refusal *ret_why)
+{
+    struct seq *seq = catalog_find(&s->catalog, name, len);
+
+    if (seq != NULL)
+        return seq;
+    if (!name_valid(name, len))
+        refuse(ret_why, HILO_EBADARG, "name has to be " NAME_RULE);
+    else if (catalog_knows(&s->catalog, name, len)) /* it can't be woken */
+        refuse(ret_why, HILO_ETRYAGAIN, "out of memory");
+    else
+        refuse(ret_why, HILO_ENOSEQ,
+               "there is no sequence '%.*s'; make it%s with: SEQ CREATE %.*s", (int)len,
+               name, s->identity.lane.lanes > 1 ? " on the server of every lane" : "",
+               (int)len, name);
+    return NULL;
+}
+
 struct seq *server_seq(struct server *s, const char *name, size_t len,
                        struct server_refusal *ret_why)
 {
@@ -82,14 +101,9 @@ struct seq *server_seq(struct server *s, const char *name, size_t len,
 
     if (__builtin_expect(seq != NULL, 1))
         return seq;
-    if (s->auto_create || !name_valid(name, len) ||
-        catalog_knows(&s->catalog, name, len))
+    if (s->auto_create)
         return server_seq_create(s, name, len, &defaults, ret_why);
-    refuse(ret_why, HILO_ENOSEQ,
-           "there is no sequence '%.*s'; make it%s with: SEQ CREATE %.*s", (int)len,
-           name, s->identity.lane.lanes > 1 ? " on the server of every lane" : "",
-           (int)len, name);
-    return NULL;
+    return server_seq_existing(s, name, len, ret_why);
 }
 
 static void on_created(void *arg, struct seq *seq)

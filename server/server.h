@@ -72,6 +72,11 @@ struct server_refusal {
     char text[SERVER_TEXT_MAX];
 };
 
+/* The sequence of that name; NULL and *ret_why if there is none, HILO_ENOSEQ only when
+ * that is certain. */
+struct seq *server_seq_existing(struct server *s, const char *name, size_t len,
+                                struct server_refusal *ret_why);
+
 /* The sequence of that name, which is made if it is missing and auto_create says so.
  * NULL and *ret_why if there is none. */
 struct seq *server_seq(struct server *s, const char *name, size_t len,

@@ -20,8 +20,8 @@
  * engine, so a later batch can't reserve it again; trying again is allowed. STORE_DEAD:
  * the same, and the engine can't be believed any more (a failed sync, a damaged or
  * changed file): no batch follows. STORE_GONE: the same, and what the engine had open
- * is no longer what its path names, so it must not be closed in order either, since
- * that would be done to another's file: leave the process. */
+ * is no longer what its path names: end the process, and let nobody start another one
+ * before that is mended. Closing touches only what is open. */
 #ifndef HILO_STORE_H
 #define HILO_STORE_H
 

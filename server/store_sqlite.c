@@ -33,6 +33,7 @@
 #define SCHEMA         1
 #define LOCK_WAIT_MS   5000
 #define LOCK_STEP_MS   50
+#define LOOK_MS        500
 #define MAX_VFS_KINDS  4
 
 static const char *const migrations[SCHEMA] = {
@@ -96,6 +97,7 @@ struct store {
     uint64_t *marks; /* by handle - 1 */
     uint64_t n, cap;
     struct store_stats stats;
+    int64_t looked_ms; /* at the free space */
     bool sync_failed;
 };
 
@@ -437,7 +439,7 @@ static int prepare_statements(struct store *s, struct store_error *ret_error)
     return 0;
 }
 
-static void sqlite_close(struct store *s)
+static void release(struct store *s)
 {
     for (int i = 0; i < SQL_COUNT; i++)
         sqlite3_finalize(s->stmt[i]);
@@ -451,6 +453,17 @@ static void sqlite_close(struct store *s)
     free(s->path);
     free(s->log_path);
     free(s);
+}
+
+/* Brings all of the log into the database and empties it, both where they are open,
+ * whatever their paths name by now: SQLite would delete the log by its path. After a
+ * failed sync nothing more is done: what the log holds is for the next start to check.
+ */
+static void sqlite_close(struct store *s)
+{
+    if (!s->sync_failed && !exec(s, "PRAGMA wal_checkpoint(TRUNCATE)"))
+        log_line(LOG_WARNING, "%s: the log stays: %s", s->path, sqlite3_errmsg(s->db));
+    release(s);
 }
 
 static int sqlite_open(const struct store_config *config, struct store **ret,
@@ -479,6 +492,7 @@ static int sqlite_open(const struct store_config *config, struct store **ret,
         goto failed;
     }
     sqlite3_extended_result_codes(s->db, 1);
+    sqlite3_db_config(s->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
     if (lock_database(s, ret_error) != 0 ||
         begin_service(s, config, ret_identity, ret_error) != 0 ||
         prepare_statements(s, ret_error) != 0)
@@ -495,7 +509,7 @@ static int sqlite_open(const struct store_config *config, struct store **ret,
     *ret = s;
     return 0;
 failed:
-    sqlite_close(s);
+    release(s);
     return -1;
 }
 
@@ -692,30 +706,29 @@ static void settle_marks(struct store *s, const struct store_op *ops, size_t n)
     }
 }
 
-static bool is_same(const char *path, struct datadir_id id)
-{
-    struct datadir_id now = datadir_id(path);
-
-    return now.device == id.device && now.inode == id.inode;
-}
-
 /* Whether the paths still name what is open. A file that was put in its place holds
  * older marks, and a start with it would grant what is granted here. */
 static bool is_ours(struct store *s, struct store_error *ret_error)
 {
-    const char *lost = !is_same(s->path, s->file)      ? s->path
-                       : !is_same(s->log_path, s->log) ? s->log_path
-                                                       : NULL;
+    const char *lost = datadir_lost(s->path, s->file)      ? s->path
+                       : datadir_lost(s->log_path, s->log) ? s->log_path
+                                                           : NULL;
 
     if (lost == NULL)
         return true;
     s->stats.failures++;
     store_error_set(ret_error, false,
                     "%s is no longer the file that hilod has open: it was deleted, "
-                    "replaced or moved. Nothing more is granted. Put back the newest "
-                    "copy there is, then start hilod",
+                    "replaced or moved. Nothing more is granted. Put back the file "
+                    "itself or the newest copy there is, then start hilod",
                     lost);
     return false;
+}
+
+static void look_at_disk(struct store *s)
+{
+    s->looked_ms = clock_steady_ms();
+    s->stats.free_bytes = datadir_free_bytes(s->path);
 }
 
 static enum store_outcome sqlite_commit(struct store *s, struct store_op *ops, size_t n,
@@ -760,8 +773,8 @@ static enum store_outcome sqlite_commit(struct store *s, struct store_op *ops, s
     }
     if (!is_ours(s, ret_error))
         return STORE_GONE;
-    if (n == 0)
-        s->stats.free_bytes = datadir_free_bytes(s->path);
+    if (clock_steady_ms() - s->looked_ms >= LOOK_MS)
+        look_at_disk(s);
     s->stats.commits += begun;
     return STORE_DONE;
 }

@@ -41,6 +41,24 @@ class Disk(harness.Case):
         self.well()
         self.assertEqual([self.c.reply() for _ in range(3)], [2, 3, 4])
 
+    def test_errors_that_wait_for_their_turn_count_as_memory(self):
+        self.disk("stall")
+        watch, other = self.client(self.server), self.client(self.server)
+
+        def held(at_least):
+            return wait_until(lambda: (n := int(watch.info()["client_bytes"])) >= at_least and n,
+                              "all to be there")
+
+        other.send(Client.encode("INCR", "each") * 501)
+        grants = held(501 * 100)
+        self.c.send(Client.encode("INCR", "each") + Client.encode("NEXT", "not a name") * 500)
+        both = held(grants + 501 * 100)
+        self.well()
+        self.assertEqual(len([other.reply() for _ in range(501)]), 501)
+        self.assertIsInstance(self.c.reply(), int)
+        words = sum(len(str(self.c.reply())) - len("BADARG ") for _ in range(500))
+        self.assertGreaterEqual(both - grants, grants + words)
+
     def test_stopping_does_not_wait_for_a_stalled_disk(self):
         self.disk("stall")
         self.c.start("INCR", "each")
@@ -191,7 +209,7 @@ class Gone(harness.Case):
 
     def ends(self, name):
         """By itself, within a second or two, and says which file."""
-        self.assertTrue(self.server.ended(1))
+        self.assertTrue(self.server.ended(78))
         self.assertIn(self.path(name) + " is no longer the file that hilod has open",
                       self.server.errors())
 
@@ -219,21 +237,50 @@ class Gone(harness.Case):
             self.c.call("INCR", "each")
         self.ends("hilo.db")
 
-    def test_a_copy_put_in_its_place_stays_as_it_is(self):
+    def put_a_copy_in_its_place(self, *names):
+        """The older files of another server, or only some of them."""
         other = self.hilod()
         c = self.client(other)
         for _ in range(3):
             c.call("INCR", "each")
-        other.proc.kill()  # leaves a log behind
-        other.proc.wait()
-        wal = os.path.join(other.data, "hilo.db-wal")
-        before = os.stat(wal)
-        os.rename(wal, self.path("hilo.db-wal"))
-        os.rename(os.path.join(other.data, "hilo.db"), self.path("hilo.db"))
+        other.kill()  # leaves a log behind
+        for name in names or ("hilo.db-wal", "hilo.db"):
+            os.rename(os.path.join(other.data, name), self.path(name))
+
+    def files(self):
+        return [(s.st_ino, s.st_size, s.st_mtime_ns)
+                for s in (os.stat(self.path(name)) for name in ("hilo.db", "hilo.db-wal"))]
+
+    def test_a_copy_put_in_its_place_stays_as_it_is(self):
+        self.put_a_copy_in_its_place()
+        before = self.files()
         self.ends("hilo.db")
-        after = os.stat(self.path("hilo.db-wal"))
-        self.assertEqual((after.st_ino, after.st_size, after.st_mtime),
-                         (before.st_ino, before.st_size, before.st_mtime))
+        self.assertEqual(self.files(), before)
+
+    def test_a_log_put_in_its_place_stays_as_it_is(self):
+        self.put_a_copy_in_its_place("hilo.db-wal")
+        before = self.files()[1]
+        self.ends("hilo.db-wal")
+        self.assertEqual(self.files()[1], before)
+
+    def test_a_stop_that_meets_it_leaves_the_copy_and_says_so(self):
+        for codes, first in (((78,), ()), ((0, 78), (signal.SIGINT,))):
+            self.put_a_copy_in_its_place()
+            before = self.files()
+            for s in first:
+                self.server.proc.send_signal(s)
+            self.server.exit_codes = codes
+            self.server.stop()
+            self.assertEqual(self.files(), before)
+            self.server = self.hilod()
+
+    def test_a_log_that_was_deleted_is_not_lost(self):
+        for _ in range(5):
+            last = self.c.call("INCR", "each")
+        os.unlink(self.path("hilo.db-wal"))
+        self.ends("hilo.db-wal")
+        again = self.client(self.hilod(data=self.server.data))
+        self.assertEqual(again.call("INCR", "each"), last + 1)
 
 
 if __name__ == "__main__":
