@@ -20,7 +20,7 @@ int64_t clock_steady_us(void)
 
 int64_t clock_steady_ms(void)
 {
-    return clock_steady_us() / 1000;
+    return read_us(CLOCK_MONOTONIC_COARSE) / 1000 + 1;
 }
 
 int64_t clock_wall_ms(void)

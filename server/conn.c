@@ -10,7 +10,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 #include "buffer.h"
-#include "clock.h"
 #include "command.h"
 #include "error.h"
 #include "log.h"
@@ -388,7 +387,7 @@ static void finish(struct conn *c)
     }
     if (c->state == CONN_DRAINING) {
         c->state = CONN_LINGERING;
-        c->linger_until_ms = clock_steady_ms() + LINGER_MS;
+        c->linger_until_ms = server_now_ms(c->server) + LINGER_MS;
         shutdown(c->sock.fd, SHUT_WR);
     }
     set_event(&c->writable, &c->writing, false);
@@ -417,7 +416,7 @@ static void process(struct conn *c, const char *buf, size_t len)
     struct server *s = c->server;
     struct reply out = {
         .data = s->out, .cap = s->out_cap, .proto = c->session.proto, .grow = grow_out};
-    int64_t now_ms = clock_steady_ms();
+    int64_t now_ms = server_now_ms(s);
     bool stuck = false, gone = false, full, moved = false, consumed = false;
 
     if (len > c->in.len)
@@ -480,7 +479,7 @@ struct conn *conn_new(struct server *s, int fd)
     c->session.id = s->next_conn_id++;
     c->session.proto = 2;
     c->session.logged_in = s->passwords.n == 0;
-    c->heard_ms = clock_steady_ms();
+    c->heard_ms = server_now_ms(s);
     event_assign(&c->readable, s->base, fd, EV_READ | EV_PERSIST, on_readable, c);
     event_assign(&c->writable, s->base, fd, EV_WRITE | EV_PERSIST, on_writable, c);
     set_event(&c->readable, &c->reading, true);

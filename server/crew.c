@@ -10,19 +10,20 @@
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
+#include "clock.h"
 
-/* What has become of the loop: one of these, or the number of the commit that goes on
- * where the loop is. */
+/* What has become of the loop: one of these, or since when a commit goes on where the
+ * loop is, in microseconds of the steady clock. No two commits have the same. */
 enum {
     LOOP_HELD,
     LOOP_FREE,
     LOOP_FOR_FIRST, /* free for the first thread only */
-    COMMIT_FIRST,   /* the number of the first commit */
+    COMMITTING,
 };
 
-/* So long without a commit, and who stands by no longer looks every CREW_PATIENCE_MS.
- */
-#define QUIET_LOOKS 16
+#define PATIENCE_US (CREW_PATIENCE_MS * 1000)
+#define LOOK_MS     2 /* how often who stands by looks */
+#define QUIET_LOOKS 8 /* so many without a commit, and it waits for one */
 
 struct crew {
     pthread_t second;
@@ -33,8 +34,9 @@ struct crew {
     int back;    /* eventfd: a batch came back to a thread that had lost the loop */
     int wake[2]; /* eventfds: for the first thread, standing by, and for the second */
     unsigned holder; /* of the loop: 0 is the first thread; who has it looks at it */
-    _Atomic uint64_t state, commits;
-    _Atomic bool asleep; /* who stands by wants to be woken for a commit */
+    _Atomic uint64_t state;
+    _Atomic uint64_t began; /* the last commit with the loop */
+    _Atomic bool asleep;    /* who stands by wants to be woken for a commit */
     _Atomic bool ended;
 };
 
@@ -68,46 +70,45 @@ void crew_fd_read(struct crew *c)
 /* --- standing by --- */
 
 /* Until the next look: a while, or, where there have been no commits for long, until
- * there is one after the one numbered seen. */
+ * there is one after the one seen. */
 static void rest(struct crew *c, unsigned me, bool for_long, uint64_t seen)
 {
     struct pollfd p = {.fd = c->wake[me], .events = POLLIN};
 
     if (for_long) {
         c->asleep = true;
-        if (c->commits != seen)
+        if (c->began != seen)
             for_long = false;
     }
-    poll(&p, 1, for_long ? -1 : CREW_PATIENCE_MS);
+    poll(&p, 1, for_long ? -1 : LOOK_MS);
     c->asleep = false;
     if (p.revents != 0)
         hush(c->wake[me]);
 }
 
-static bool is_free(uint64_t state, unsigned me, uint64_t last_look)
+static bool is_free(uint64_t state, unsigned me)
 {
     return state == LOOP_FREE || (state == LOOP_FOR_FIRST && me == 0) ||
-           (state >= COMMIT_FIRST && state == last_look);
+           (state >= COMMITTING && (uint64_t)clock_steady_us() >= state + PATIENCE_US);
 }
 
 static bool stand_by(struct crew *c, unsigned me)
 {
-    uint64_t last_look = LOOP_HELD, last_commits = c->commits;
+    uint64_t last = c->began;
     unsigned quiet = 0;
 
     while (me == 0 || !c->ended) {
-        uint64_t state = c->state, commits = c->commits;
+        uint64_t state = c->state, began = c->began;
 
-        if (is_free(state, me, last_look)) {
+        if (is_free(state, me)) {
             if (!atomic_compare_exchange_strong(&c->state, &state, LOOP_HELD))
                 continue;
             c->holder = me;
             return true;
         }
-        quiet = commits == last_commits ? quiet + 1 : 0;
-        last_commits = commits;
-        last_look = state;
-        rest(c, me, quiet >= QUIET_LOOKS && state < COMMIT_FIRST, commits);
+        quiet = began == last ? quiet + 1 : 0;
+        last = began;
+        rest(c, me, quiet >= QUIET_LOOKS && state < COMMITTING, began);
     }
     return false;
 }
@@ -134,12 +135,14 @@ void crew_hand_over(struct crew *c)
 
 bool crew_commit(struct crew *c, struct store_batch *b, bool stay)
 {
-    uint64_t mine = COMMIT_FIRST + c->commits;
+    uint64_t mine = (uint64_t)clock_steady_us(), last = c->began;
     int other = c->wake[1 - c->holder];
 
+    if (mine <= last)
+        mine = last + 1;
     if (stay) {
         c->state = mine;
-        c->commits = c->commits + 1;
+        c->began = mine;
         if (c->asleep)
             ring(other);
     } else {

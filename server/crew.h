@@ -2,11 +2,11 @@
  *
  * Whoever has the loop commits, too, when nobody would gain by handing that over: a
  * commit takes as long as waking a thread for it does, and those who wait for it are
- * the only ones there. Should the commit last longer than CREW_PATIENCE_MS, the other
- * thread takes the loop, and the committing one stands by once it comes back: so a disk
- * that stalls is felt by nobody who does not wait for it. The pattern is known as
- * leader and followers (Schmidt et al., Pattern-Oriented Software Architecture, volume
- * 2).
+ * the only ones there. Should the commit last much longer than CREW_PATIENCE_MS, the
+ * other thread takes the loop, and the committing one stands by once it comes back: so
+ * a disk that stalls is felt by nobody who does not wait for it. The pattern is known
+ * as leader and followers (Schmidt et al., Pattern-Oriented Software Architecture,
+ * volume 2).
  *
  * At any time one thread has the loop and all that belongs to it, and at most one is
  * at the store: neither needs a lock. */

@@ -157,6 +157,7 @@ static bool end_turn(struct loop *l)
         send_answers(s); /* of what making it has decided: they need no store */
         if (!crew_commit(l->crew, &s->batcher.sent, stays(l)))
             return false;
+        s->now_ms = 0;
         collect(l);
         send_answers(s);
     }
@@ -173,6 +174,7 @@ static bool end_turn(struct loop *l)
 static bool serve(struct loop *l)
 {
     while (has_work(l)) {
+        l->server.now_ms = 0;
         if (event_base_loop(l->base, l->flags) < 0) {
             log_line(LOG_ERROR, "the event loop failed: %s", strerror(errno));
             l->end = LOOP_FAILED;

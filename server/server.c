@@ -13,6 +13,13 @@
 #include "number.h"
 #include "random.h"
 
+int64_t server_now_ms(struct server *s)
+{
+    if (s->now_ms == 0)
+        s->now_ms = clock_steady_ms();
+    return s->now_ms;
+}
+
 bool server_ready(const struct server *s)
 {
     return !s->batcher.env.ended && !s->stopping;

@@ -39,6 +39,7 @@ struct server {
     bool stopping;      /* no new commands */
     bool reachable;     /* from other machines */
     int64_t started_ms; /* steady */
+    int64_t now_ms;     /* of this turn of the loop; 0: nobody has looked yet */
 
     /* Connections. */
     struct conn *conns; /* all of them */
@@ -62,6 +63,9 @@ int server_init(struct server *s, struct options *o, const struct store_engine *
                 struct store *store, const struct store_identity *identity,
                 struct event_base *base, struct store_error *ret_error);
 void server_free(struct server *s);
+
+/* The steady clock, read once in a turn of the loop. */
+int64_t server_now_ms(struct server *s);
 
 /* Whether the server can grant. */
 bool server_ready(const struct server *s);

@@ -663,7 +663,8 @@ static enum store_outcome contradicted(struct store *s, const struct store_op *o
                     "the lock; restart hilod",
                     s->path, op->counter);
     s->stats.failures++;
-    run(s, SQL_ROLLBACK);
+    if (!sqlite3_get_autocommit(s->db))
+        run(s, SQL_ROLLBACK);
     return STORE_DEAD;
 }
 
@@ -725,6 +726,16 @@ static bool is_ours(struct store *s, struct store_error *ret_error)
     return false;
 }
 
+static enum store_outcome fail_and_settle(struct store *s, const char *what,
+                                          const struct store_op *ops, size_t n,
+                                          struct store_error *ret_error)
+{
+    enum store_outcome outcome = fail(s, what, ret_error);
+
+    settle_marks(s, ops, n);
+    return outcome;
+}
+
 static void look_at_disk(struct store *s)
 {
     s->looked_ms = clock_steady_ms();
@@ -735,7 +746,7 @@ static enum store_outcome sqlite_commit(struct store *s, struct store_op *ops, s
                                         struct store_error *ret_error)
 {
     uint64_t created = 0;
-    bool begun = false;
+    bool wrote = false, begun = false;
 
     for (size_t i = 0; i < n; i++) {
         enum statement which;
@@ -744,20 +755,18 @@ static enum store_outcome sqlite_commit(struct store *s, struct store_op *ops, s
         decide(s, &ops[i], &created, &which);
         if (which == SQL_COUNT)
             continue;
-        if (!begun && !run(s, SQL_BEGIN))
+        /* The only statement of a batch is a transaction of its own. */
+        if (n > 1 && !begun && !run(s, SQL_BEGIN))
             return fail(s, "can't begin", ret_error);
-        begun = true;
+        begun = n > 1;
+        wrote = true;
         if (!write_op(s, &ops[i], which, expected))
-            return fail(s, "can't write", ret_error);
+            return fail_and_settle(s, "can't write", ops, n, ret_error);
         if (sqlite3_changes(s->db) != 1)
             return contradicted(s, &ops[i], ret_error);
     }
-    if (begun && !run(s, SQL_COMMIT)) {
-        enum store_outcome outcome = fail(s, "can't commit", ret_error);
-
-        settle_marks(s, ops, n);
-        return outcome;
-    }
+    if (begun && !run(s, SQL_COMMIT))
+        return fail_and_settle(s, "can't commit", ops, n, ret_error);
     if (!keep_marks(s, ops, n)) {
         store_error_set(ret_error, false, "out of memory");
         return STORE_DEAD;
@@ -775,7 +784,7 @@ static enum store_outcome sqlite_commit(struct store *s, struct store_op *ops, s
         return STORE_GONE;
     if (clock_steady_ms() - s->looked_ms >= LOOK_MS)
         look_at_disk(s);
-    s->stats.commits += begun;
+    s->stats.commits += wrote;
     return STORE_DONE;
 }
 
