@@ -48,7 +48,8 @@ LIB_LIBS   = $(shell pkg-config --libs libevent_core)
 
 # What servers and clients share; then what only one of them needs. All of it is pure.
 SHARED_SRC = common/error.c common/lane.c common/name.c common/number.c common/run.c
-COMMON_SRC = $(SHARED_SRC) common/alloc.c common/reply.c common/resp.c
+COMMON_SRC = $(SHARED_SRC) common/alloc.c common/crc.c common/record.c common/reply.c \
+             common/resp.c
 # libhilo, and the command line beside it.
 LIB_SRC    = $(SHARED_SRC) common/cache.c common/reply_parse.c common/request_write.c \
              common/roster.c client/ask.c client/clock.c client/dispatch.c \
@@ -60,15 +61,15 @@ SERVER_SRC = server/address.c server/batch.c server/batcher.c server/buffer.c \
              server/catalog.c server/clients.c server/clock.c server/cmd_command.c \
              server/cmd_grant.c server/cmd_info.c server/cmd_redis.c server/cmd_seq.c \
              server/command.c server/conn.c server/crew.c server/datadir.c \
-             server/listener.c server/log.c server/login.c server/loop.c \
+             server/guard.c server/listener.c server/log.c server/login.c server/loop.c \
              server/option_table.c server/options.c server/options_file.c \
              server/options_text.c server/password.c server/random.c server/request.c \
              server/seq.c server/seq_admin.c server/server.c server/settings.c \
              server/sock.c server/store.c server/store_memory.c server/store_sqlite.c \
-             server/systemd.c
+             server/systemd.c server/witness.c
 CLI_SRC    = client/cli_admin.c client/cli_doctor.c client/cli_look.c client/cli_main.c \
              client/cli_members.c client/cli_take.c client/link.c
-UNIT_TESTS = alloc_test cache_test crew_test lane_test options_test reply_test resp_test store_test
+UNIT_TESTS = alloc_test cache_test crew_test lane_test options_test record_test reply_test resp_test store_test
 
 FUZZERS    = request config reply
 

@@ -177,7 +177,8 @@ def run_case(case):
     pinned = connections == 1
     if pinned:
         for s in servers:
-            os.sched_setaffinity(s.proc.pid, {0})
+            for thread in os.listdir("/proc/%d/task" % s.proc.pid):
+                os.sched_setaffinity(int(thread), {0})
     runs, cpu = [[], [], []], [0, 0, 0]
     before = servers[0].info()
     for i in range(ROUNDS):

@@ -2,7 +2,6 @@
 #include "batch.h"
 
 #include <stdlib.h>
-#include "clock.h"
 
 struct store_op *store_batch_add(struct store_batch *b)
 {
@@ -28,14 +27,4 @@ void store_batch_free(struct store_batch *b)
 {
     free(b->ops);
     *b = (struct store_batch){0};
-}
-
-void store_batch_commit(struct store_batch *b, const struct store_engine *engine,
-                        struct store *s)
-{
-    int64_t begin = clock_steady_us();
-
-    b->outcome = engine->commit(s, b->ops, b->n, &b->error);
-    b->commit_us = clock_steady_us() - begin;
-    engine->stats(s, &b->stats);
 }

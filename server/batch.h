@@ -6,9 +6,11 @@
 #ifndef HILO_BATCH_H
 #define HILO_BATCH_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include "store.h"
+#include "witness.h"
 
 struct store_batch {
     struct store_op *ops;
@@ -17,7 +19,11 @@ struct store_batch {
     enum store_outcome outcome;
     struct store_error error;
     struct store_stats stats;
+    struct witness_stats witness_stats;
     int64_t commit_us; /* how long it took */
+    /* How far it has come, see guard.h. */
+    bool committed; /* to the store */
+    bool noted;     /* its lines are the witness's to write */
 };
 
 /* The next operation of the batch, zeroed; NULL when memory is out. Valid until the
@@ -25,9 +31,5 @@ struct store_batch {
 struct store_op *store_batch_add(struct store_batch *b);
 void store_batch_clear(struct store_batch *b);
 void store_batch_free(struct store_batch *b);
-
-/* Blocks, for as long as the disk takes. */
-void store_batch_commit(struct store_batch *b, const struct store_engine *engine,
-                        struct store *s);
 
 #endif

@@ -11,6 +11,7 @@
 /* What an administrator does is logged line by line, unless it comes in floods. */
 #define ADMIN_LOG_BURST 20
 
+#define RETRY_MS       200  /* after a witness could not be written */
 #define GATHER_MOST_US 2000 /* a commit that takes longer counts as this */
 
 /* Lists a sequence, unless it is listed or has something at the store. */
@@ -99,6 +100,7 @@ static void add(struct batcher *b, struct seq *s, int64_t now_ms)
         b->next.n--;
         return;
     }
+    seq_describe(s, op);
     op->owner = s;
     s->at_store = true;
 }
@@ -116,8 +118,12 @@ static void send(struct batcher *b)
 
 enum batcher_step batcher_make(struct batcher *b, int64_t now_ms, int64_t now_us)
 {
-    if (b->busy)
+    if (b->busy || (b->held && now_ms < b->retry_ms))
         return BATCHER_RESTS;
+    if (b->held) {
+        b->busy = true;
+        return BATCHER_SENDS;
+    }
     if (b->company > 0 && gathers(b, now_us))
         return BATCHER_GATHERS;
     b->company = 0;
@@ -162,6 +168,31 @@ void batcher_look(struct batcher *b)
     b->look = true;
 }
 
+/* What the batch reserved stays its own: it is granted once the witness knows. Who asks
+ * meanwhile is told why not, and so are those who wait for other batches. */
+static void hold(struct batcher *b, int64_t now_ms)
+{
+    const struct store_batch *held = &b->sent;
+
+    b->held = true;
+    b->retry_ms = now_ms + RETRY_MS;
+    b->last_error_ms = clock_wall_ms();
+    snprintf(b->last_error, sizeof b->last_error, "%s", held->error.text);
+    log_limited(&b->failure_log, LOG_WARNING, "%s", held->error.text);
+    for (size_t i = 0; i < held->n; i++)
+        seq_refuse_grants(held->ops[i].owner, HILO_ESTORAGE, b->last_error);
+    while (b->first != NULL) {
+        struct seq *s = pop(b);
+
+        if (s->state == SEQ_NEW) {
+            s->state = SEQ_VOID;
+            seq_refuse_all(s, HILO_ESTORAGE, b->last_error);
+        }
+        seq_refuse_grants(s, HILO_ESTORAGE, b->last_error);
+        forget_if_void(b, s);
+    }
+}
+
 void batcher_collect(struct batcher *b, int64_t now_ms, int64_t now_us)
 {
     struct store_batch *done = &b->sent;
@@ -169,6 +200,12 @@ void batcher_collect(struct batcher *b, int64_t now_ms, int64_t now_us)
 
     b->busy = false;
     b->store_stats = done->stats;
+    b->witness_stats = done->witness_stats;
+    if (done->outcome == STORE_UNWITNESSED) {
+        hold(b, now_ms);
+        return;
+    }
+    b->held = false;
     if (done->n > 0) /* else it only looked */
         note_commit(b, done, now_us);
     if (done->outcome != STORE_DONE) {
@@ -209,18 +246,19 @@ static uint64_t gather_tails(struct batcher *b, const struct catalog *all)
             continue; /* it sleeps, and has nothing in hand */
         if (op == NULL)
             break; /* the others' tails become gaps */
-        if (seq_make_give_back(s, op))
+        if (seq_make_give_back(s, op)) {
             given += op->mark - op->floor;
-        else
+            seq_describe(s, op);
+        } else {
             b->next.n--;
+        }
     }
     return given;
 }
 
-void batcher_give_back(struct batcher *b, const struct catalog *all,
-                       const struct store_engine *engine, struct store *store)
+void batcher_give_back(struct batcher *b, const struct catalog *all, struct guard *g)
 {
-    bool believed = !b->env.ended;
+    bool believed = !b->env.ended && !b->held;
     uint64_t given;
 
     b->env.ended = true;
@@ -228,7 +266,7 @@ void batcher_give_back(struct batcher *b, const struct catalog *all,
     if (!believed)
         return;
     given = gather_tails(b, all);
-    store_batch_commit(&b->next, engine, store);
+    guard_give_back(g, &b->next);
     b->gone = b->next.outcome == STORE_GONE;
     if (b->next.outcome == STORE_DONE && b->next.n == 0)
         return;

@@ -11,12 +11,14 @@
 #include <stdint.h>
 #include "batch.h"
 #include "catalog.h"
+#include "guard.h"
 #include "seq.h"
 
 struct batcher {
     struct seq_env env;            /* first: sequences hand back its address */
     struct store_batch next, sent; /* being made; at the store, if busy */
     bool busy;
+    bool held;                /* sent is committed and waits for its witness */
     bool look;                /* a batch is due even if nobody wants one */
     bool gone;                /* STORE_GONE: leave */
     struct seq *first, *last; /* those who want the store */
@@ -25,6 +27,7 @@ struct batcher {
     uint64_t gathered;    /* who waits now */
     int64_t gathered_us;  /* since when it is that many */
     int64_t collected_us; /* when the last batch came back */
+    int64_t retry_ms;     /* when the witness of a held one is tried again */
     /* Called when a sequence that could not be created has no requests left. */
     void (*forget_fn)(void *arg, struct seq *s);
     /* Called when the store knows a sequence that it did not know before. */
@@ -32,6 +35,7 @@ struct batcher {
     void *arg;
     /* Statistics. */
     struct store_stats store_stats;
+    struct witness_stats witness_stats;
     int64_t last_commit_us, longest_commit_us;
     char last_error[STORE_TEXT_MAX];
     int64_t last_error_ms; /* wall clock; 0 for never */
@@ -68,7 +72,6 @@ bool batcher_idle(const struct batcher *b);
 
 /* After the last grant, with the store free: gives back the tails of all sequences in
  * one batch, once. Blocks. */
-void batcher_give_back(struct batcher *b, const struct catalog *all,
-                       const struct store_engine *engine, struct store *store);
+void batcher_give_back(struct batcher *b, const struct catalog *all, struct guard *g);
 
 #endif

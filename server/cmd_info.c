@@ -72,13 +72,28 @@ static void section_replication(const struct call *c, struct text *t)
     add(t, "role:master\r\nconnected_slaves:0\r\n");
 }
 
+static void add_witness(struct text *t, const struct server *s)
+{
+    const struct witness_stats *stats = &s->batcher.witness_stats;
+    const struct witness *w = s->guard->witness;
+
+    add(t, "witness:%s\r\n", w != NULL ? witness_path(w) : "off");
+    if (w == NULL)
+        return;
+    add_number(t, "witness_bytes", stats->bytes);
+    add_number(t, "witness_syncs", stats->syncs);
+    add_number(t, "witness_failures", stats->failures);
+    add_number(t, "witness_renewals", stats->renewals);
+    add_number(t, "behind_at_start", s->guard->behind);
+}
+
 static void section_store(const struct call *c, struct text *t)
 {
     const struct batcher *b = &c->server->batcher;
     uint64_t commits = b->store_stats.commits;
 
-    add(t, "engine:%s\r\n", c->server->engine->name);
-    add_number(t, "durable", c->server->engine->durable);
+    add(t, "engine:%s\r\n", c->server->guard->engine->name);
+    add_number(t, "durable", c->server->guard->engine->durable);
     add(t, "%s", c->server->identity.settings);
     add_number(t, "commits", commits);
     add_number(t, "syncs", b->store_stats.syncs);
@@ -88,6 +103,7 @@ static void section_store(const struct call *c, struct text *t)
         commits > 0 ? (double)b->env.grants / (double)commits : 0.0);
     add_number(t, "last_commit_us", (uint64_t)b->last_commit_us);
     add_number(t, "longest_commit_us", (uint64_t)b->longest_commit_us);
+    add_witness(t, c->server);
     add_number(t, "last_error_time_ms", (uint64_t)b->last_error_ms);
     add(t, "last_error:%s\r\n", b->last_error);
 }
@@ -102,8 +118,8 @@ static void section_hilo(const struct call *c, struct text *t)
     add_number(t, "lanes", s->identity.lane.lanes);
     add_number(t, "stripe", s->identity.lane.stripe);
     add_number(t, "epoch", s->identity.epoch);
-    add_number(t, "shared", s->engine->shared);
-    add_number(t, "ready", server_ready(s));
+    add_number(t, "shared", s->guard->engine->shared);
+    add_number(t, "ready", server_ready(s) && !s->batcher.held);
     add_number(t, "auto_create", s->auto_create);
     add_number(t, "sequences", s->catalog.n_live);
     add_number(t, "sequences_near_end", s->batcher.env.near_end);

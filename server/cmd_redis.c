@@ -108,7 +108,7 @@ static void answer_hello(struct call *c)
     pair_int(out, "lanes", s->identity.lane.lanes);
     pair_int(out, "stripe", s->identity.lane.stripe);
     pair_int(out, "epoch", s->identity.epoch);
-    pair_int(out, "shared", s->engine->shared);
+    pair_int(out, "shared", s->guard->engine->shared);
 }
 
 /* Names and versions end up in lists of words. */

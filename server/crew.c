@@ -27,8 +27,7 @@ enum {
 
 struct crew {
     pthread_t second;
-    const struct store_engine *engine;
-    struct store *store;
+    struct guard *guard;
     void (*loop_fn)(void *arg);
     void *arg;
     int back;    /* eventfd: a batch came back to a thread that had lost the loop */
@@ -148,7 +147,7 @@ bool crew_commit(struct crew *c, struct store_batch *b, bool stay)
     } else {
         let_go(c, LOOP_FREE);
     }
-    store_batch_commit(b, c->engine, c->store);
+    guard_commit(c->guard, b);
     if (stay && atomic_compare_exchange_strong(&c->state, &mine, LOOP_HELD))
         return true;
     ring(c->back);
@@ -188,16 +187,14 @@ static void free_crew(struct crew *c)
     free(c);
 }
 
-struct crew *crew_new(const struct store_engine *engine, struct store *store,
-                      void (*loop_fn)(void *arg), void *arg)
+struct crew *crew_new(struct guard *g, void (*loop_fn)(void *arg), void *arg)
 {
     struct crew *c = calloc(1, sizeof *c);
     int rc;
 
     if (c == NULL)
         return NULL;
-    c->engine = engine;
-    c->store = store;
+    c->guard = g;
     c->loop_fn = loop_fn;
     c->arg = arg;
     c->back = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

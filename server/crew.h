@@ -14,7 +14,7 @@
 #define HILO_CREW_H
 
 #include <stdbool.h>
-#include "batch.h"
+#include "guard.h"
 
 #define CREW_PATIENCE_MS 1
 
@@ -24,8 +24,7 @@ struct crew;
  * caller has it to begin with. loop_fn returns as soon as it has lost the loop. Signals
  * are the caller's. NULL when there is no thread to be had, with the reason in errno.
  */
-struct crew *crew_new(const struct store_engine *engine, struct store *store,
-                      void (*loop_fn)(void *arg), void *arg);
+struct crew *crew_new(struct guard *g, void (*loop_fn)(void *arg), void *arg);
 
 /* Becomes readable when a batch has come back whose committer had lost the loop. */
 int crew_fd(const struct crew *c);

@@ -127,6 +127,14 @@ static int sync_dir(const char *dir)
     return rc;
 }
 
+int datadir_sync_parent(const char *path)
+{
+    char copy[PATH_MAX];
+
+    snprintf(copy, sizeof copy, "%s", path);
+    return sync_dir(dirname(copy));
+}
+
 /* mkdir -p; each new name is synced into the directory that holds it. */
 static int make_dirs(const char *dir)
 {

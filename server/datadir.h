@@ -35,6 +35,10 @@ struct datadir_id datadir_id(const char *path);
 /* Whether the path names another file by now, or none. Not knowing is not losing. */
 bool datadir_lost(const char *path, struct datadir_id id);
 
+/* Makes the name of the file durable: syncs the directory it is in. 0, or -1 and errno.
+ */
+int datadir_sync_parent(const char *path);
+
 /* What is free there for users other than root; 0 when nobody knows. Opens nothing. */
 uint64_t datadir_free_bytes(const char *path);
 

@@ -302,9 +302,7 @@ static struct event_base *new_base(void)
 }
 
 static enum loop_end start(struct loop *l, struct options *o,
-                           const struct passwords *passwords,
-                           const struct store_engine *engine, struct store *store,
-                           const struct store_identity *identity)
+                           const struct passwords *passwords, struct guard *g)
 {
     struct store_error error;
 
@@ -313,13 +311,13 @@ static enum loop_end start(struct loop *l, struct options *o,
         log_line(LOG_ERROR, "can't make an event loop");
         return LOOP_FAILED;
     }
-    if (server_init(&l->server, o, engine, store, identity, l->base, &error) != 0) {
+    if (server_init(&l->server, o, g, l->base, &error) != 0) {
         log_line(LOG_ERROR, "%s", error.text);
         return LOOP_FAILED;
     }
     l->server.passwords = *passwords;
     settings_apply(&l->server);
-    l->crew = crew_new(engine, store, serve_second, l);
+    l->crew = crew_new(g, serve_second, l);
     if (l->crew == NULL) {
         log_line(LOG_ERROR, "can't start the second thread: %s", strerror(errno));
         return LOOP_FAILED;
@@ -391,12 +389,11 @@ static void free_all(struct loop *l)
 }
 
 enum loop_end loop_run(struct options *o, const struct passwords *passwords,
-                       const struct store_engine *engine, struct store *store,
-                       const struct store_identity *identity)
+                       struct guard *g)
 {
     struct loop l = {.ticker = -1, .signals = -1, .flags = EVLOOP_ONCE};
 
-    l.end = start(&l, o, passwords, engine, store, identity);
+    l.end = start(&l, o, passwords, g);
     if (l.end == LOOP_STOPPED) {
         say_ready(&l);
         while (!serve(&l))
@@ -406,8 +403,8 @@ enum loop_end loop_run(struct options *o, const struct passwords *passwords,
     if (l.crew != NULL)
         crew_end(l.crew);
     leave_on_signals(l.end);
-    if (l.end == LOOP_STOPPED && l.stop_signals < 2 && !engine->shared)
-        batcher_give_back(&l.server.batcher, &l.server.catalog, engine, store);
+    if (l.end == LOOP_STOPPED && l.stop_signals < 2 && !g->engine->shared)
+        batcher_give_back(&l.server.batcher, &l.server.catalog, g);
     if (l.server.batcher.gone)
         leave_on_signals(l.end = LOOP_MEND);
     free_all(&l);

@@ -3,9 +3,9 @@
 #define HILO_LOOP_H
 
 #include <sysexits.h>
+#include "guard.h"
 #include "options.h"
 #include "password.h"
-#include "store.h"
 
 /* Each is the exit code, too. Afterwards the store is the caller's again. */
 enum loop_end {
@@ -21,7 +21,6 @@ enum loop_end {
  * SIGINT, answers what waits, gives unused ids back: within 5 s, however long the disk
  * takes. A second signal ends it at once. */
 enum loop_end loop_run(struct options *o, const struct passwords *passwords,
-                       const struct store_engine *engine, struct store *store,
-                       const struct store_identity *identity);
+                       struct guard *g);
 
 #endif

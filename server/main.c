@@ -1,8 +1,11 @@
 /* main.c - hilod: options, store, loop, exit code. */
 #include <inttypes.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <sysexits.h>
+#include "guard.h"
 #include "log.h"
 #include "loop.h"
 #include "options.h"
@@ -17,33 +20,49 @@ static void ignore_signals(void)
     signal(SIGHUP, SIG_IGN);  /* until there is something to reload into */
 }
 
+/* The path of the witness; NULL for none. */
+static const char *witness_of(const struct options *o,
+                              const struct store_engine *engine, char path[PATH_MAX])
+{
+    if (!engine->durable || strcmp(o->witness, "off") == 0)
+        return NULL;
+    if (o->witness[0] != '\0')
+        return o->witness;
+    snprintf(path, PATH_MAX, "%s/hilo.witness", o->data);
+    return path;
+}
+
 static int run(struct options *o, const struct passwords *passwords)
 {
     const struct store_engine *engine = store_engine_find(o->engine);
     struct store_config config = {
         .dir = o->data, .lane = o->lane, .allow_network_fs = o->allow_network_fs};
-    struct store_identity id;
+    const struct guard_acts acts = {.new_witness = o->new_witness,
+                                    .from_witness = o->from_witness,
+                                    .skip = o->skip};
+    char path[PATH_MAX];
     struct store_error error;
-    struct store *store;
+    struct guard guard;
     enum loop_end end;
 
-    if (engine->open(&config, &store, &id, &error) != 0) {
+    if (guard_open(&guard, engine, &config, witness_of(o, engine, path), &acts,
+                   &error) != 0) {
         log_line(LOG_ERROR, "%s", error.text);
         return error.config ? EX_CONFIG : 1;
     }
     log_line(LOG_INFO,
              "hilod " HILO_VERSION ": store %s, engine %s, lane %" PRIu32 "/%" PRIu32
              ", stripe %" PRIu64 ", start %" PRIu64,
-             id.uuid, engine->name, id.lane.number, id.lane.lanes, id.lane.stripe,
-             id.starts);
+             guard.id.uuid, engine->name, guard.id.lane.number, guard.id.lane.lanes,
+             guard.id.lane.stripe, guard.id.starts);
     if (!engine->durable)
         log_line(LOG_WARNING,
                  "engine %s FORGETS everything at its end: the same ids will be "
                  "granted again "
                  "after a restart. For tests and benchmarks only",
                  engine->name);
-    end = loop_run(o, passwords, engine, store, &id);
-    engine->close(store);
+    end = loop_run(o, passwords, &guard);
+    guard_close(&guard);
     log_line(LOG_INFO, "stopped");
     return (int)end;
 }

@@ -70,6 +70,15 @@ const struct option_row option_rows[OPTION_COUNT] = {
      .help = "where the counters are kept: sqlite or memory",
      .more = "The engine memory forgets everything at its end and grants the same ids "
              "again: it is for tests."},
+    {.name = "witness",
+     .type = OPTION_TEXT,
+     AT(witness),
+     .value = "",
+     .argument = "PATH",
+     .help = "file that remembers the marks beside the database; or off",
+     .more = "A database that was put back from an older copy is noticed by it, and "
+             "goes on above what was granted. Empty is hilo.witness in the data "
+             "directory; best it is on another disk."},
     {.name = "password_file",
      .type = OPTION_TEXT,
      .reload = true,

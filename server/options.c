@@ -4,6 +4,7 @@
 #include <getopt.h>
 #include <stdio.h>
 #include <string.h>
+#include "number.h"
 #include "option_table.h"
 #include "options_file.h"
 #include "options_text.h"
@@ -15,6 +16,8 @@ struct command_line {
     const char *value[OPTION_COUNT]; /* NULL: no such flag was given */
     enum options_result result;
     bool print;
+    bool new_witness, from_witness;
+    const char *skip;
 };
 
 enum {
@@ -22,6 +25,9 @@ enum {
     FLAG_VERSION,
     FLAG_CHECK,
     FLAG_PRINT,
+    FLAG_NEW_WITNESS,
+    FLAG_FROM_WITNESS,
+    FLAG_SKIP,
 };
 
 static enum options_result refuse(char *error, const char *what, const char *word)
@@ -43,6 +49,15 @@ static bool take_flag(struct command_line *line, int c)
         return true;
     case FLAG_PRINT:
         line->print = true;
+        return true;
+    case FLAG_NEW_WITNESS:
+        line->new_witness = true;
+        return true;
+    case FLAG_FROM_WITNESS:
+        line->from_witness = true;
+        return true;
+    case FLAG_SKIP:
+        line->skip = optarg;
         return true;
     case 'h':
     case FLAG_HELP:
@@ -67,6 +82,9 @@ static enum options_result scan(int argc, char **argv, struct command_line *line
         {"version", no_argument, NULL, FLAG_VERSION},
         {"check-config", no_argument, NULL, FLAG_CHECK},
         {"print-config", no_argument, NULL, FLAG_PRINT},
+        {"new-witness", no_argument, NULL, FLAG_NEW_WITNESS},
+        {"from-witness", no_argument, NULL, FLAG_FROM_WITNESS},
+        {"skip", required_argument, NULL, FLAG_SKIP},
         {0},
     };
     struct option flags[OPTION_COUNT + sizeof others / sizeof others[0]];
@@ -96,6 +114,29 @@ static enum options_result scan(int argc, char **argv, struct command_line *line
     return line->result;
 }
 
+/* What is asked for at this start only. */
+static bool take_acts(struct options *o, const struct command_line *line, char *error)
+{
+    const char *wrong = NULL;
+
+    o->new_witness = line->new_witness;
+    o->from_witness = line->from_witness;
+    if (line->skip != NULL &&
+        (!number_parse_u64(line->skip, strlen(line->skip), &o->skip) || o->skip < 1 ||
+         o->skip > HILO_ID_MAX))
+        wrong = "--skip has to be 1 to 9223372036854775807 ids";
+    else if (o->new_witness && line->skip == NULL)
+        wrong = "--new-witness needs --skip IDS: at least as many as may have been "
+                "granted since what the database says";
+    else if (o->new_witness && o->from_witness)
+        wrong = "--new-witness and --from-witness exclude each other";
+    else if ((o->new_witness || o->from_witness) && strcmp(o->witness, "off") == 0)
+        wrong = "--new-witness and --from-witness need a witness, which is off";
+    if (wrong != NULL)
+        snprintf(error, OPTIONS_ERROR_MAX, "%s", wrong);
+    return wrong == NULL;
+}
+
 enum options_result options_read(int argc, char **argv, struct options *ret,
                                  char *error)
 {
@@ -116,6 +157,8 @@ enum options_result options_read(int argc, char **argv, struct options *ret,
             !option_set(ret, &option_rows[i], line.value[i], error))
             return OPTIONS_CONFIG;
     }
+    if (!take_acts(ret, &line, error))
+        return OPTIONS_USAGE;
     if (!line.print)
         return result;
     options_print_config(ret, stdout);

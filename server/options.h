@@ -16,6 +16,7 @@ struct options {
     char *unix_path;
     uint64_t unix_mode;
     char *engine;
+    char *witness; /* a path; "" for the one in the data directory, "off" for none */
     char *password_file;
     char *log_level;
     char *log_format;
@@ -29,6 +30,9 @@ struct options {
     uint64_t request_timeout_s, output_timeout_s, idle_timeout_s, keepalive_s;
     bool insecure;
     bool allow_network_fs;
+    /* Of this start only; not in a file. */
+    bool new_witness, from_witness;
+    uint64_t skip;
     /* What they were read from; the caller's. */
     int argc;
     char **argv;

@@ -9,6 +9,19 @@
 #define WIDTH    90
 #define TEXT_MAX 1200
 
+/* What is no option, since it holds for one start only. */
+static const struct {
+    const char *flag, *help;
+} others[] = {
+    {"--new-witness", "the witness is lost: go on without it; needs --skip"},
+    {"--from-witness", "the database is lost: make a new one from its witness"},
+    {"--skip IDS", "leave out so many ids in every sequence"},
+    {"--check-config", "say whether hilod could run with this, then exit"},
+    {"--print-config", "print this as a configuration file, then exit"},
+    {"--version", "print the version, then exit"},
+    {"--help", "print this, then exit"},
+};
+
 void options_print_help(FILE *out)
 {
     fprintf(out,
@@ -33,10 +46,8 @@ void options_print_help(FILE *out)
             fprintf(out, " [%s]", row->value);
         fprintf(out, "\n");
     }
-    fprintf(out, "  %-25s %s\n  %-25s %s\n  %-25s %s\n  %-25s %s\n", "--check-config",
-            "say whether hilod could run with this, then exit", "--print-config",
-            "print this as a configuration file, then exit", "--version",
-            "print the version, then exit", "--help", "print this, then exit");
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        fprintf(out, "  %-25s %s\n", others[i].flag, others[i].help);
 }
 
 /* What is known of an option, as sentences. */

@@ -106,6 +106,7 @@ static void count_grant(struct seq *s, uint64_t ids, int64_t now_ms)
 
     if (elapsed >= RATE_MS) {
         s->rate = s->recent * 1000 / (uint64_t)elapsed;
+        s->peak = s->rate > s->peak ? s->rate : s->peak;
         s->recent = 0;
         s->recent_ms = now_ms;
     }
@@ -399,6 +400,25 @@ void seq_refuse_all(struct seq *s, int err, const char *why)
         request_refuse(s->head, err, "%s", why);
         pop(s);
     }
+}
+
+void seq_refuse_grants(struct seq *s, int err, const char *why)
+{
+    while (s->head != NULL && request_is_grant(s->head)) {
+        request_refuse(s->head, err, "%s", why);
+        pop(s);
+    }
+}
+
+void seq_describe(const struct seq *s, struct store_op *op)
+{
+    op->name = s->name;
+    op->name_len = s->name_len;
+    if (op->kind == STORE_RESERVE || op->kind == STORE_GIVE_BACK)
+        op->attr = s->attr;
+    /* A chunk is about a second's worth, which counts before a second has been
+     * measured. */
+    op->rate = op->kind == STORE_RESERVE && op->count > s->peak ? op->count : s->peak;
 }
 
 bool seq_make_give_back(const struct seq *s, struct store_op *op)

@@ -61,6 +61,7 @@ struct seq {
     uint64_t recent;  /* ids granted since recent_ms */
     int64_t recent_ms;
     uint64_t rate; /* ids per second, measured before recent_ms */
+    uint64_t peak; /* the highest of those */
     struct seq *next_queued;
     uint32_t name_len;
     const char *name; /* the catalogue's, with a terminating zero */
@@ -92,8 +93,13 @@ bool seq_make_op(struct seq *s, struct store_op *op, int64_t now_ms);
 void seq_take_answer(struct seq *s, const struct store_op *op, const char *why,
                      int64_t now_ms);
 
+/* Completes an operation with what a witness is to know. */
+void seq_describe(const struct seq *s, struct store_op *op);
+
 /* Granting has ended for good: refuses all that wait. */
 void seq_refuse_all(struct seq *s, int err, const char *why);
+/* Refuses those that wait for ids, up to the next piece of administration. */
+void seq_refuse_grants(struct seq *s, int err, const char *why);
 
 /* The unused tail as an operation; false if there is none. */
 bool seq_make_give_back(const struct seq *s, struct store_op *op);

@@ -146,11 +146,11 @@ static void load_counter(void *arg, uint64_t counter, const char *name, size_t n
                     !catalog_load(&s->catalog, counter, name, name_len, attr, mark);
 }
 
-static int load(struct server *s, struct store *store, struct store_error *ret_error)
+static int load(struct server *s, struct store_error *ret_error)
 {
     struct loading l = {.server = s};
 
-    if (s->engine->load(store, load_counter, &l, ret_error) != 0)
+    if (s->guard->engine->load(s->guard->store, load_counter, &l, ret_error) != 0)
         return -1;
     if (!l.failed)
         return 0;
@@ -159,18 +159,17 @@ static int load(struct server *s, struct store *store, struct store_error *ret_e
     return -1;
 }
 
-int server_init(struct server *s, struct options *o, const struct store_engine *engine,
-                struct store *store, const struct store_identity *identity,
+int server_init(struct server *s, struct options *o, const struct guard *g,
                 struct event_base *base, struct store_error *ret_error)
 {
     *s = (struct server){.options = o,
-                         .engine = engine,
+                         .guard = g,
                          .base = base,
-                         .identity = *identity,
+                         .identity = g->id,
                          .next_conn_id = 1,
                          .out_cap = SERVER_OUT_SIZE};
     s->started_ms = clock_steady_ms();
-    snprintf(s->boot_id, sizeof s->boot_id, "%" PRIu64 "-%016" PRIx64, identity->starts,
+    snprintf(s->boot_id, sizeof s->boot_id, "%" PRIu64 "-%016" PRIx64, g->id.starts,
              random_u64());
     s->in = malloc(SERVER_READ_MAX);
     s->out = malloc(s->out_cap);
@@ -179,11 +178,11 @@ int server_init(struct server *s, struct options *o, const struct store_engine *
         store_error_set(ret_error, false, "out of memory");
         return -1;
     }
-    batcher_init(&s->batcher, identity->lane);
+    batcher_init(&s->batcher, g->id.lane);
     s->batcher.arg = s;
     s->batcher.created_fn = on_created;
     s->batcher.forget_fn = on_forget;
-    return load(s, store, ret_error);
+    return load(s, ret_error);
 }
 
 void server_free(struct server *s)

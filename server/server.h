@@ -28,7 +28,7 @@ struct conn;
 
 struct server {
     struct options *options;
-    const struct store_engine *engine;
+    const struct guard *guard;
     struct event_base *base;
     struct store_identity identity;
     char boot_id[BOOT_ID_MAX]; /* durable count of starts, and 64 random bits */
@@ -59,8 +59,7 @@ struct server {
 /* Loads all sequences. Settings are applied (settings_apply) and the passwords set by
  * the caller. 0, or -1 and *ret_error; server_free is due either way, after all
  * connections. */
-int server_init(struct server *s, struct options *o, const struct store_engine *engine,
-                struct store *store, const struct store_identity *identity,
+int server_init(struct server *s, struct options *o, const struct guard *g,
                 struct event_base *base, struct store_error *ret_error);
 void server_free(struct server *s);
 

@@ -29,6 +29,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "lane.h"
+#include "record.h"
 
 #define STORE_UUID_LEN     36
 #define STORE_TEXT_MAX     600
@@ -49,6 +50,7 @@ struct store_identity {
     struct lane lane;
     uint64_t epoch;  /* of the layout; from 1 */
     uint64_t starts; /* how often this store was opened, this time included */
+    bool witnessed;  /* it has had a witness when it was used last */
     /* What the engine found when it read its own settings back, as "name:value" lines
      * ended by CR LF; for INFO. */
     char settings[STORE_SETTINGS_MAX];
@@ -58,6 +60,11 @@ struct store_config {
     const char *dir;
     struct lane lane; /* a zero in number or stripe: not given, what is stored holds */
     bool allow_network_fs; /* the administrator insists */
+    /* What a witness that is there says; NULL for none. A new store is made as this one
+     * if from_witness, and then only; else it is refused. */
+    const struct record_header *witnessed;
+    const char *witness_path;
+    bool from_witness;
 };
 
 /* A message for people: what, where, and the way out. config: it is a matter of
@@ -78,9 +85,10 @@ enum store_kind {
 struct store_op {
     enum store_kind kind;
     uint64_t counter; /* handle; the answer of STORE_CREATE */
-    const char *name; /* STORE_CREATE */
+    const char *name; /* STORE_CREATE; the witness's otherwise, as attr and rate are */
     size_t name_len;
     struct counter_attr attr; /* STORE_CREATE, STORE_ALTER */
+    uint64_t rate;            /* the most ids of this counter seen in a second */
     uint64_t floor;           /* position */
     uint64_t min, count;      /* STORE_RESERVE: count positions, at least min */
     uint64_t limit;           /* STORE_RESERVE: all of them below this one */
@@ -97,6 +105,7 @@ enum store_outcome {
     STORE_FAILED,
     STORE_DEAD,
     STORE_GONE,
+    STORE_UNWITNESSED, /* only of a guard; see guard.h */
 };
 
 struct store_stats {
@@ -119,14 +128,18 @@ struct store_engine {
     /* 0, *ret and *ret_identity; or -1 and *ret_error. */
     int (*open)(const struct store_config *config, struct store **ret,
                 struct store_identity *ret_identity, struct store_error *ret_error);
-    /* Calls fn for each counter, in the order of their creation. 0, or -1 and
-     * *ret_error. */
+    /* Calls fn for each counter, in the order of their creation; at the start, and
+     * whenever no batch is under way. 0, or -1 and *ret_error. */
     int (*load)(struct store *s, store_counter_fn *fn, void *arg,
                 struct store_error *ret_error);
     /* *ret_error is written unless the outcome is STORE_DONE. With n = 0 the engine has
      * a look at what it stands on; to be called once a second. */
     enum store_outcome (*commit)(struct store *s, struct store_op *ops, size_t n,
                                  struct store_error *ret_error);
+    /* Keeps in the store whether it has a witness. 0, or -1 and *ret_error. NULL where
+     * an engine keeps nothing. */
+    int (*set_witnessed)(struct store *s, bool witnessed,
+                         struct store_error *ret_error);
     void (*stats)(const struct store *s, struct store_stats *ret);
     void (*close)(struct store *s);
 };

@@ -334,9 +334,35 @@ static bool read_identity(struct store *s, struct store_identity *ret)
             ret->epoch = (uint64_t)number;
         else if (strcmp(key, "starts") == 0)
             ret->starts = (uint64_t)number;
+        else if (strcmp(key, "witness") == 0)
+            ret->witnessed = number != 0;
     }
     return sqlite3_finalize(st) == SQLITE_OK && strlen(ret->uuid) == STORE_UUID_LEN &&
            lane_valid(ret->lane) && ret->epoch >= 1;
+}
+
+/* Of a new database. */
+static int make_identity(struct store *s, const struct store_config *config,
+                         struct store_identity *ret, struct store_error *ret_error)
+{
+    const struct record_header *w = config->witnessed;
+
+    store_identity_new(config, ret);
+    if (w == NULL)
+        return 0;
+    if (!config->from_witness) {
+        store_error_set(ret_error, true,
+                        "%s is empty, but its witness %s knows of store %s: ids would "
+                        "repeat. Put the database back; if it is lost, make a new one "
+                        "above all that was granted: hilod --from-witness. To begin "
+                        "anew, remove the witness",
+                        s->path, config->witness_path, w->uuid);
+        return -1;
+    }
+    memcpy(ret->uuid, w->uuid, sizeof ret->uuid);
+    ret->lane = w->lane;
+    ret->epoch = w->epoch;
+    return 0;
 }
 
 /* Brings the file to the present schema. The transaction is open. */
@@ -350,7 +376,8 @@ static int migrate(struct store *s, const struct store_config *config,
 
     if (version == 0 && app == 0 &&
         query_int(s, "SELECT count(*) FROM sqlite_schema") == 0) {
-        store_identity_new(config, &fresh);
+        if (make_identity(s, config, &fresh, ret_error) != 0)
+            return -1;
         for (int i = 0; i < SCHEMA; i++) {
             if (!exec(s, migrations[i]))
                 goto failed;
@@ -371,6 +398,12 @@ static int migrate(struct store *s, const struct store_config *config,
                         ", made by a newer hilod; this one knows up "
                         "to %d: use the newer hilod",
                         s->path, version, SCHEMA);
+        return -1;
+    } else if (config->from_witness) {
+        store_error_set(ret_error, true,
+                        "%s is not empty: --from-witness makes a new database. Start "
+                        "without it, or move this one away first",
+                        s->path);
         return -1;
     } else {
         for (int64_t i = version; i < SCHEMA; i++) {
@@ -534,6 +567,7 @@ static bool remember(struct store *s, uint64_t counter, uint64_t mark)
 static int sqlite_load(struct store *s, store_counter_fn *fn, void *arg,
                        struct store_error *ret_error)
 {
+    uint64_t expected = 1;
     sqlite3_stmt *st;
     int rc;
 
@@ -556,8 +590,8 @@ static int sqlite_load(struct store *s, store_counter_fn *fn, void *arg,
             .retired = sqlite3_column_int(st, 6) != 0,
         };
 
-        if (counter != s->n + 1 || mark < 0 || name == NULL ||
-            !remember(s, counter, (uint64_t)mark)) {
+        if (counter != expected++ || mark < 0 || name == NULL ||
+            (counter > s->n && !remember(s, counter, (uint64_t)mark))) {
             store_error_set(ret_error, false,
                             "%s: row %" PRIu64
                             " of the table counter can't be right (or "
@@ -788,6 +822,15 @@ static enum store_outcome sqlite_commit(struct store *s, struct store_op *ops, s
     return STORE_DONE;
 }
 
+static int sqlite_set_witnessed(struct store *s, bool witnessed,
+                                struct store_error *ret_error)
+{
+    if (set_meta(s, "witness", NULL, witnessed))
+        return 0;
+    describe(s, "can't write", ret_error);
+    return -1;
+}
+
 static void sqlite_stats(const struct store *s, struct store_stats *ret)
 {
     *ret = s->stats;
@@ -800,6 +843,7 @@ const struct store_engine store_sqlite = {
     .open = sqlite_open,
     .load = sqlite_load,
     .commit = sqlite_commit,
+    .set_witnessed = sqlite_set_witnessed,
     .stats = sqlite_stats,
     .close = sqlite_close,
 };

@@ -19,6 +19,7 @@
  */
 struct world {
     struct crew *crew;
+    struct guard guard;
     struct store_batch batch;
     struct store_op op;
     pthread_t first;
@@ -69,7 +70,8 @@ static struct world begin(void (*second_fn)(struct world *w))
 static void start(struct world *w)
 {
     w->batch = (struct store_batch){.ops = &w->op, .n = 1, .cap = 1};
-    w->crew = crew_new(&engine, NULL, run_second, w);
+    w->guard = (struct guard){.engine = &engine};
+    w->crew = crew_new(&w->guard, run_second, w);
     assert_non_null(w->crew);
 }
 

@@ -1,15 +1,18 @@
 /* disk.c - a disk that misbehaves on demand: preloaded before hilod by tests.
  *
  * HILO_DISK names a directory. While it holds a file "stall", a sync does not return;
- * while it holds "fail", a sync fails with EIO. */
+ * while it holds "fail", a sync fails with EIO. While it holds "witness-full" or
+ * "witness-fail", the same happens to writes or syncs of the witness only. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 int fdatasync(int fd);
+ssize_t pwrite(int fd, const void *buf, size_t n, off_t offset);
 
 static void path_of(const char *what, char *path, size_t size)
 {
@@ -26,6 +29,29 @@ static int told(const char *what)
     return access(path, F_OK) == 0;
 }
 
+static int is_witness(int fd)
+{
+    char link[64], path[4096];
+    ssize_t n;
+
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    n = readlink(link, path, sizeof path - 1);
+    path[n > 0 ? n : 0] = '\0';
+    return strstr(path, ".witness") != NULL;
+}
+
+ssize_t pwrite(int fd, const void *buf, size_t n, off_t offset)
+{
+    if (told("witness-full") && is_witness(fd)) {
+        if (n < 40) {
+            errno = ENOSPC;
+            return -1;
+        }
+        n /= 2; /* some of it still fits */
+    }
+    return syscall(SYS_pwrite64, fd, buf, n, offset);
+}
+
 int fdatasync(int fd)
 {
     const struct timespec moment = {.tv_nsec = 5000000};
@@ -33,11 +59,11 @@ int fdatasync(int fd)
 
     path_of("one-more", from, sizeof from);
     path_of("stall", to, sizeof to);
-    if (rename(from, to) == 0)
+    if (!is_witness(fd) && rename(from, to) == 0)
         return (int)syscall(SYS_fdatasync, fd);
     while (told("stall"))
         nanosleep(&moment, NULL);
-    if (told("fail")) {
+    if (told("fail") || (told("witness-fail") && is_witness(fd))) {
         errno = EIO;
         return -1;
     }

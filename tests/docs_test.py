@@ -126,7 +126,8 @@ class Options(Documents):
 
     def names(self):
         flags = re.findall(r"^  --([a-z-]+)", self.said("--help"), re.M)
-        apart = {"check-config", "print-config", "version", "help"}
+        apart = {"new-witness", "from-witness", "skip", "check-config", "print-config", "version",
+                 "help"}
         self.assertTrue(apart <= set(flags))
         return [f.replace("-", "_") for f in flags if f not in apart]
 

@@ -1,0 +1,50 @@
+/* guard.h - a store and its witness: what is granted lies below both.
+ *
+ * A batch is committed to the store, then its marks are added to the witness, and only
+ * then it is done. At the start the two are compared: a store that is behind its
+ * witness was replaced by an older copy, and goes on above. */
+#ifndef HILO_GUARD_H
+#define HILO_GUARD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "batch.h"
+#include "store.h"
+#include "witness.h"
+
+/* What an administrator asks for at one start only. */
+struct guard_acts {
+    bool new_witness;  /* the old one is lost or no good */
+    bool from_witness; /* the database is lost */
+    uint64_t skip;     /* positions to leave out in every counter */
+};
+
+struct guard {
+    const struct store_engine *engine;
+    struct store *store;
+    struct store_identity id;
+    struct witness *witness; /* NULL: there is none */
+    uint64_t *rates;         /* by handle - 1: the most ids seen in a second */
+    uint64_t n_rates;
+    int64_t looked_ms;
+    uint64_t behind; /* counters the store was behind in, at the start */
+};
+
+/* Opens both, and makes them agree. witness is a path, or NULL for none. 0, or -1 and
+ * *ret_error; guard_close is due when it was 0. */
+int guard_open(struct guard *g, const struct store_engine *engine,
+               const struct store_config *config, const char *witness,
+               const struct guard_acts *acts, struct store_error *ret_error);
+
+/* Blocks. An outcome of STORE_UNWITNESSED is not the end of a batch: call again with
+ * the same, until the witness can be written. */
+void guard_commit(struct guard *g, struct store_batch *b);
+
+/* The same for a batch of STORE_GIVE_BACK: the witness goes first, since it may never
+ * be above what a store that has given back will grant again; and neither is tried
+ * twice. */
+void guard_give_back(struct guard *g, struct store_batch *b);
+
+void guard_close(struct guard *g);
+
+#endif

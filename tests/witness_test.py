@@ -1,0 +1,339 @@
+"""witness_test.py - what remembers the marks when the database does not."""
+
+import os
+import shutil
+import signal
+import sqlite3
+
+import harness
+from harness import refused_start, wait_until
+
+SHIM = os.path.join(os.path.dirname(harness.HILOD), "tests", "disk.so")
+
+
+class Witnessed(harness.Case):
+    def setUp(self):
+        self.data = os.path.join(self.tmp(), "data")
+        self.witness = os.path.join(self.data, "hilo.witness")
+
+    def start(self, *args, **kw):
+        self.server = self.hilod(*args, data=self.data, **kw)
+        self.c = self.client(self.server)
+        return self.c
+
+    def copy(self, to="copy"):
+        """The database as it is now; the server does not run."""
+        path = os.path.join(os.path.dirname(self.data), to)
+        shutil.copytree(self.data, path)
+        return path
+
+    def put_back(self, copy, *names):
+        for name in names or ("hilo.db", "hilo.db-wal"):
+            there = os.path.join(self.data, name)
+            if os.path.exists(there):
+                os.unlink(there)
+            if os.path.exists(os.path.join(copy, name)):
+                shutil.copy(os.path.join(copy, name), there)
+
+    def refused(self, *args):
+        code, text = refused_start(*args, data=self.data)
+        self.assertEqual(code, 78, text)
+        return text
+
+    def last_line(self):
+        """The id that the last line of the witness says was reserved."""
+        with open(self.witness, "rb") as f:
+            return int([l for l in f if l.startswith(b"m ")][-1].split()[2])
+
+
+class Older(Witnessed):
+    """The database was put back from an older copy; the witness stayed."""
+
+    def test_it_goes_on_above_what_was_granted(self):
+        for stop in (harness.Hilod.stop, harness.Hilod.kill):
+            with self.subTest(stop=stop.__name__):
+                shutil.rmtree(self.data, True)
+                c = self.start()
+                c.call("SEQ", "CREATE", "each", "DURABILITY", "each", "MAX", 10**6)
+                c.call("INCR", "each"), c.call("BLOCK", "ahead", 10)
+                self.server.stop()
+                copy = self.copy("copy-" + stop.__name__)
+                c = self.start()
+                each = [c.call("INCR", "each") for _ in range(300)][-1]
+                ahead = int(c.call("BLOCK", "ahead", 100000)[1])
+                c.call("SEQ", "ALTER", "each", "MAX", 10**7)
+                c.call("SEQ", "CREATE", "young", "START", 5000, "DURABILITY", "each")
+                young = c.call("INCR", "young")
+                stop(self.server)
+                self.put_back(copy)
+                c = self.start()
+                self.assertGreater(c.call("INCR", "each"), each)
+                self.assertGreater(c.call("INCR", "ahead"), ahead)
+                self.assertGreater(c.call("INCR", "young"), young)
+                self.assertEqual(c.seq("each")["max"], str(10**7))
+                self.assertEqual(c.seq("young")["start"], "5000")
+                self.assertEqual(c.info()["behind_at_start"], "3")
+                self.assertIn("An older copy was put in its place", self.server.errors())
+                self.server.stop()
+                c = self.start()
+                self.assertEqual(c.info()["behind_at_start"], "0")
+                self.assertNotIn("older copy", self.server.errors())
+                self.server.stop()
+
+    def test_a_margin_of_ten_seconds_at_the_highest_rate(self):
+        c = self.start()
+        c.call("INCR", "a")
+        self.server.stop()
+        copy = self.copy()
+        c = self.start()
+        last = int(c.call("BLOCK", "a", 50000)[1])
+        self.server.stop()
+        self.put_back(copy)
+        self.assertGreaterEqual(self.start().call("INCR", "a"), last + 10 * 50000)
+
+    def test_a_margin_never_passes_the_end(self):
+        c = self.start()
+        c.call("SEQ", "CREATE", "a", "MAX", 1000)
+        self.server.stop()
+        copy = self.copy()
+        last = int(self.start().call("BLOCK", "a", 500)[1])
+        self.server.stop()
+        self.put_back(copy)
+        self.assertEqual(self.start().fails("INCR", "a").word, "EXHAUSTED")
+        self.assertEqual(self.c.call("SEQ", "ALTER", "a", "MAX", 2000), "OK")
+        self.assertGreater(self.c.call("INCR", "a"), last)
+
+    def test_lanes_and_stripes(self):
+        args = ("--lane", "2/3", "--stripe", "10")
+        c = self.start(*args)
+        c.call("SEQ", "CREATE", "a", "DURABILITY", "each")
+        c.call("NEXT", "a")
+        self.server.stop()
+        copy = self.copy()
+        c = self.start(*args)
+        ids = {int(c.call("NEXT", "a")) for _ in range(25)}
+        self.server.kill()
+        self.put_back(copy)
+        c = self.start(*args)
+        more = {int(c.call("NEXT", "a")) for _ in range(25)}
+        self.assertFalse(ids & more)
+        self.assertGreater(min(more), max(ids))
+
+    def test_a_tail_that_was_given_back_is_granted(self):
+        c = self.start()
+        self.assertEqual(c.call("INCR", "a"), 1)
+        self.server.stop()
+        self.assertEqual(self.start().call("INCR", "a"), 2)
+        self.assertEqual(self.c.info()["behind_at_start"], "0")
+
+    def test_both_put_back_together_is_the_limit(self):
+        c = self.start()
+        first = c.call("INCR", "a")
+        self.server.stop()
+        copy = self.copy()
+        last = int(self.start().call("BLOCK", "a", 10)[1])
+        self.server.stop()
+        self.put_back(copy, "hilo.db", "hilo.db-wal", "hilo.witness")
+        self.assertEqual(self.start().call("INCR", "a"), first + 1)
+        self.assertGreater(int(self.c.call("BLOCK", "a", 1, "FLOOR", last)[0]), last)
+
+
+class Lost(Witnessed):
+    def begun(self):
+        self.start().call("SEQ", "CREATE", "a", "DURABILITY", "each")
+        last = [self.c.call("INCR", "a") for _ in range(20)][-1]
+        self.server.stop()
+        return last
+
+    def test_a_missing_one_stops_the_start(self):
+        last = self.begun()
+        os.unlink(self.witness)
+        text = self.refused()
+        self.assertIn(self.witness + " is missing", text)
+        self.assertIn("--new-witness --skip", text)
+        c = self.start("--new-witness", "--skip", "1000")
+        self.assertEqual(c.call("INCR", "a"), last + 1001)
+        self.server.stop()
+        self.assertEqual(self.start().call("INCR", "a"), last + 1002)
+
+    def test_one_that_is_damaged_stops_the_start(self):
+        last = self.begun()
+        with open(self.witness, "r+b") as f:
+            text = f.read()
+            at = text.index(b"m a 5 ")
+            f.seek(at + 4)
+            f.write(b"6")
+        self.assertIn("is damaged at byte %d" % at, self.refused())
+        c = self.start("--new-witness", "--skip", "1000")
+        self.assertEqual(c.call("INCR", "a"), last + 1001)
+        self.assertTrue(os.path.exists(self.witness + ".aside"))
+
+    def test_an_end_that_was_torn_is_left_out(self):
+        last = self.begun()
+        for tail in (b"m", b"m a 99 1 9 1 0 1 01234567\n" * 3, b"\0" * 4096, b"\xff" * 300 + b"\n"):
+            with open(self.witness, "ab") as f:
+                f.write(tail)
+            self.assertEqual(self.start().call("INCR", "a"), last + 1)
+            self.assertIn("never synced", self.server.errors())
+            last += 1
+            self.server.stop()
+        self.start()
+        self.assertNotIn("never synced", self.server.errors())
+
+    def test_what_was_written_after_the_last_sync_may_be_torn(self):
+        c = self.start()
+        c.call("SEQ", "CREATE", "a", "DURABILITY", "each")
+        wait_until(lambda: int(c.info()["witness_syncs"]) > 0, "a sync")
+        last = [c.call("INCR", "a") for _ in range(20)][-1]
+        self.server.kill()
+        size = os.path.getsize(self.witness)
+        os.truncate(self.witness, size - 100)
+        self.assertEqual(self.start().call("INCR", "a"), last + 1)
+
+    def test_the_last_line_of_a_name_counts_not_the_highest(self):
+        c = self.start()
+        c.call("INCR", "a")  # reserves a chunk
+        self.assertGreater(self.last_line(), 1)
+        self.server.stop()  # and gives it back
+        self.assertEqual(self.last_line(), 1)
+        self.assertEqual(self.start().call("INCR", "a"), 2)
+
+    def test_that_of_another_store(self):
+        self.begun()
+        mine = self.copy()
+        shutil.rmtree(self.data)
+        self.begun()
+        self.put_back(mine, "hilo.witness")
+        self.assertIn("belongs to another store", self.refused())
+
+    def test_an_empty_database_beside_it(self):
+        last = self.begun()
+        for name in ("hilo.db", "hilo.db-wal"):
+            os.unlink(os.path.join(self.data, name))
+        text = self.refused()
+        self.assertIn("ids would repeat", text)
+        self.assertIn("--from-witness", text)
+        c = self.start("--from-witness")
+        self.assertGreater(c.call("INCR", "a"), last)
+        self.assertIn("made a new database", self.server.errors())
+        self.server.stop()
+        self.assertIn("is not empty", self.refused("--from-witness"))
+
+    def test_there_is_nothing_to_make_a_database_from(self):
+        self.assertIn("nothing can be made", self.refused("--from-witness"))
+
+    def test_something_else_at_its_path(self):
+        self.begun()
+        os.unlink(self.witness)
+        os.mkdir(self.witness)
+        self.refused()
+        os.rmdir(self.witness)
+        with open(self.witness, "w") as f:
+            f.write("shopping list\n")
+        self.assertIn("no valid first line", self.refused())
+
+    def test_one_serves_one(self):
+        self.start("--witness", self.witness)
+        code, text = refused_start("--witness", self.witness)
+        self.assertEqual(code, 78, text)
+
+    def test_off(self):
+        self.begun()
+        self.start("--witness", "off")
+        self.assertIn("will not be noticed", self.server.errors())
+        self.assertEqual(self.c.info()["witness"], "off")
+        self.server.stop()
+        os.unlink(self.witness)
+        self.start()
+        self.assertEqual(self.c.info()["witness"], self.witness)
+
+    def test_arguments(self):
+        for args, text in ((("--new-witness",), "needs --skip"), (("--skip", "0"), "--skip has to be"),
+                           (("--skip", "x"), "--skip has to be"),
+                           (("--from-witness", "--witness", "off"), "which is off")):
+            code, said = refused_start(*args)
+            self.assertEqual(code, 64)
+            self.assertIn(text, said)
+
+    def test_a_skip_alone(self):
+        last = self.begun()
+        self.assertEqual(self.start("--skip", "500").call("INCR", "a"), last + 501)
+
+
+class Disk(Witnessed):
+    def setUp(self):
+        super().setUp()
+        self.dir = self.tmp()
+        self.start(env={"LD_PRELOAD": SHIM, "HILO_DISK": self.dir})
+        self.c.call("SEQ", "CREATE", "each", "DURABILITY", "each")
+        self.assertEqual(self.c.call("INCR", "each"), 1)
+        self.assertEqual(self.c.call("INCR", "ahead"), 1)
+
+    def disk(self, state):
+        open(os.path.join(self.dir, state), "w").close()
+
+    def well(self):
+        for name in os.listdir(self.dir):
+            os.unlink(os.path.join(self.dir, name))
+
+    def test_a_full_one_grants_nothing_it_does_not_know_and_recovers_by_itself(self):
+        self.disk("witness-full")
+        e = self.c.fails("INCR", "each")
+        self.assertEqual(e.word, "STORAGE")
+        self.assertIn("the witness " + self.witness, str(e))
+        self.assertEqual(self.c.call("INCR", "ahead"), 2)  # in hand
+        self.assertEqual(self.c.fails("INCR", "new").word, "STORAGE")
+        self.assertEqual(self.c.info()["ready"], "0")
+        self.well()
+        wait_until(lambda: self.c.info()["ready"] == "1", "the witness")
+        self.assertEqual(self.c.call("INCR", "each"), 3)
+        self.assertEqual(self.c.call("INCR", "new"), 1)
+        self.server.kill()
+        self.assertEqual(self.start().call("INCR", "each"), 4)
+        self.assertEqual(self.c.info()["behind_at_start"], "0")
+
+    def test_a_range_stays_in_hand(self):
+        self.disk("witness-full")
+        self.assertEqual(self.c.fails("BLOCK", "a", 1000).word, "STORAGE")
+        self.well()
+        wait_until(lambda: self.c.info()["ready"] == "1", "the witness")
+        self.assertEqual(self.c.call("BLOCK", "a", 1000), [b"1", b"1000", b"1"])
+
+    def test_one_that_can_not_be_synced_is_made_anew(self):
+        self.disk("witness-fail")
+        self.assertEqual(self.c.fails("BLOCK", "ahead", 1000).word, "STORAGE")
+        self.well()
+        wait_until(lambda: self.c.info()["ready"] == "1", "the witness")
+        self.assertGreaterEqual(int(self.c.info()["witness_renewals"]), 2)
+        last = int(self.c.call("BLOCK", "ahead", 1000)[1])
+        self.server.kill()
+        self.assertGreater(self.start().call("INCR", "ahead"), last)
+
+    def test_one_that_was_deleted_is_made_anew(self):
+        os.unlink(self.witness)
+        wait_until(lambda: os.path.exists(self.witness), "a new one")
+        self.server.kill()
+        self.assertEqual(self.start().call("INCR", "each"), 2)
+
+    def test_stopping_while_it_can_not_be_written(self):
+        self.disk("witness-full")
+        self.assertEqual(self.c.fails("INCR", "each").word, "STORAGE")
+        self.server.proc.send_signal(signal.SIGTERM)
+        self.assertEqual(self.server.proc.wait(harness.DEADLINE), 0)
+        self.well()
+        self.assertGreater(self.start().call("INCR", "each"), 1)
+
+    def test_it_does_not_grow_for_ever(self):
+        c = self.c
+        for _ in range(40):
+            c.send(c.encode("INCR", "each") * 1000)
+            [c.reply() for _ in range(1000)]
+        for _ in range(60):
+            c.send(b"".join(c.encode("SEQ", "ALTER", "each", "MAX", 10**9 + i) for i in range(500)))
+            [c.reply() for _ in range(500)]
+        self.assertLess(os.path.getsize(self.witness), 2 * 10**6)
+        self.assertGreater(int(c.info()["witness_renewals"]), 1)
+
+
+if __name__ == "__main__":
+    harness.main()
