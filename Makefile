@@ -58,7 +58,7 @@ LIB_SRC    = $(SHARED_SRC) common/cache.c common/reply_parse.c common/request_wr
              client/stats.c client/take.c client/text.c
 # All of hilod but main, so that tests can link it.
 SERVER_SRC = server/address.c server/batch.c server/batcher.c server/buffer.c \
-             server/catalog.c server/clients.c server/clock.c server/cmd_command.c \
+             server/catalog.c server/clients.c server/clock.c server/cmd_backup.c server/cmd_command.c \
              server/cmd_grant.c server/cmd_info.c server/cmd_redis.c server/cmd_seq.c \
              server/command.c server/conn.c server/crew.c server/datadir.c \
              server/guard.c server/listener.c server/log.c server/login.c server/loop.c \

@@ -33,8 +33,8 @@ struct cli {
 /* A command: runs with its arguments, returns an exit code. */
 typedef int cli_fn(struct cli *c, int argc, char **argv);
 
-cli_fn cli_next, cli_block, cli_create, cli_alter, cli_advance, cli_retire, cli_ls,
-    cli_info, cli_ping, cli_top, cli_bench, cli_doctor;
+cli_fn cli_next, cli_block, cli_create, cli_alter, cli_advance, cli_retire, cli_backup,
+    cli_ls, cli_info, cli_ping, cli_top, cli_bench, cli_doctor;
 
 /* The exit code an error stands for. */
 int cli_exit_code(int err);

@@ -1,5 +1,5 @@
-/* cli_admin.c - hilo create, alter, advance and retire: on every member, or said where
- * not. */
+/* cli_admin.c - hilo create, alter, advance, retire and backup: on every member, or
+ * said where not. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -103,6 +103,19 @@ int cli_advance(struct cli *c, int argc, char **argv)
         !cli_number(c, "ID", argv[1], 1, HILO_ID_MAX - 1, &id))
         return EXIT_USAGE;
     return finish(c, argv[0], call_all(c, 4, words, "advanced"));
+}
+
+int cli_backup(struct cli *c, int argc, char **argv)
+{
+    const char *words[] = {"BACKUP", argv[0]};
+    int rc;
+
+    (void)argc;
+    rc = call_all(c, 2, words, "backed up");
+    if (rc != 0 || !c->json)
+        return rc;
+    return cli_print(
+        json_pack("{s:s, s:i}", "backup", argv[0], "servers", (int)c->n_members));
 }
 
 int cli_retire(struct cli *c, int argc, char **argv)

@@ -34,6 +34,8 @@ static const struct command commands[] = {
     {"advance", 2, 2, cli_advance, "NAME ID",
      "make every id from now on larger than ID, on every server", ""},
     {"retire", 1, 1, cli_retire, "NAME", "end a sequence, on every server", ""},
+    {"backup", 1, 1, cli_backup, "NAME",
+     "copy the store of every server to a file of its backup_dir", ""},
     {"ls", 0, 1, cli_ls, "[PATTERN]", "list sequences", ""},
     {"info", 0, 1, cli_info, "[NAME]", "show the servers, or one sequence on each", ""},
     {"top", 0, 1, cli_top, "[PATTERN] [--interval S] [-n ROUNDS]",

@@ -5,7 +5,7 @@ _hilo() {
     COMPREPLY=()
     cur=${COMP_WORDS[COMP_CWORD]}
     prev=${COMP_WORDS[COMP_CWORD - 1]}
-    local commands="next block create alter advance retire ls info top ping doctor bench"
+    local commands="next block create alter advance retire backup ls info top ping doctor bench"
     local general="--server --password-file --timeout --json --help --version"
 
     for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do

@@ -21,7 +21,11 @@ struct store_batch {
     struct store_stats stats;
     struct witness_stats witness_stats;
     int64_t commit_us; /* how long it took */
-    /* How far it has come, see guard.h. */
+    /* A backup under way: its path, the caller's, or NULL; and how far it is now. */
+    const char *backup_path;
+    enum store_backup backup;
+    struct store_error backup_error;
+    /* How far the batch has come, see guard.h. */
     bool committed; /* to the store */
     bool noted;     /* its lines are the witness's to write */
 };

@@ -129,10 +129,11 @@ enum batcher_step batcher_make(struct batcher *b, int64_t now_ms, int64_t now_us
     b->company = 0;
     while (b->first != NULL)
         add(b, pop(b), now_ms);
-    if (b->next.n == 0 && (!b->look || b->env.ended))
+    if (b->next.n == 0 && ((!b->look && b->backup_path == NULL) || b->env.ended))
         return BATCHER_RESTS;
     b->look = false;
     send(b);
+    b->sent.backup_path = b->backup_path;
     return BATCHER_SENDS;
 }
 
@@ -161,6 +162,22 @@ static void note_commit(struct batcher *b, const struct store_batch *done,
     b->last_commit_us = done->commit_us;
     if (done->commit_us > b->longest_commit_us)
         b->longest_commit_us = done->commit_us;
+}
+
+static void note_backup(struct batcher *b, const struct store_batch *done)
+{
+    const char *error = "";
+
+    if (done->backup_path == NULL)
+        return;
+    if (b->env.ended)
+        error = b->env.why;
+    else if (done->outcome != STORE_DONE || done->backup == BACKUP_MORE)
+        return;
+    else if (done->backup == BACKUP_FAILED)
+        error = done->backup_error.text;
+    b->backup_path = NULL;
+    b->backup_fn(b->arg, error);
 }
 
 void batcher_look(struct batcher *b)
@@ -212,6 +229,7 @@ void batcher_collect(struct batcher *b, int64_t now_ms, int64_t now_us)
         note_failure(b, done);
         why = b->env.ended ? b->env.why : b->last_error;
     }
+    note_backup(b, done);
     for (size_t i = 0; i < done->n; i++) {
         struct store_op *op = &done->ops[i];
         struct seq *s = op->owner;

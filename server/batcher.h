@@ -23,11 +23,14 @@ struct batcher {
     bool gone;                /* STORE_GONE: leave */
     struct seq *first, *last; /* those who want the store */
     /* The gathering, see batcher_post. */
-    uint64_t company;     /* who waited when the last batch came back */
-    uint64_t gathered;    /* who waits now */
-    int64_t gathered_us;  /* since when it is that many */
-    int64_t collected_us; /* when the last batch came back */
-    int64_t retry_ms;     /* when the witness of a held one is tried again */
+    uint64_t company;        /* who waited when the last batch came back */
+    uint64_t gathered;       /* who waits now */
+    int64_t gathered_us;     /* since when it is that many */
+    int64_t collected_us;    /* when the last batch came back */
+    int64_t retry_ms;        /* when the witness of a held one is tried again */
+    const char *backup_path; /* of a backup under way; NULL: there is none */
+    /* Called at its end; error is empty when it was made. */
+    void (*backup_fn)(void *arg, const char *error);
     /* Called when a sequence that could not be created has no requests left. */
     void (*forget_fn)(void *arg, struct seq *s);
     /* Called when the store knows a sequence that it did not know before. */

@@ -283,6 +283,7 @@ void command_answer(struct server *s, const struct request *r, struct reply *out
     case REQUEST_CREATE:
     case REQUEST_ALTER:
     case REQUEST_RETIRE:
+    case REQUEST_BACKUP:
         reply_status(out, "OK");
         break;
     }

@@ -54,6 +54,8 @@ const struct command command_rows[] = {
     {"SEQ", "INFO", 3, 3, 0, cmd_seq_info, "name", "settings and state of a sequence"},
     {"SEQ", "LIST", 2, 6, 0, cmd_seq_list, "[CURSOR c] [MATCH pattern]",
      "sequences, up to 100 at a time"},
+    {"BACKUP", NULL, 2, 2, 0, cmd_backup, "name",
+     "copy the store to a file of backup_dir"},
     {"ECHO", NULL, 2, 2, 0, cmd_echo, "text", "answers the text"},
     {"HELLO", NULL, 1, 8, COMMAND_OPEN, cmd_hello,
      "[2|3 [AUTH user password] [SETNAME name]]",
@@ -238,6 +240,15 @@ static enum command_result deliver(struct call *c, struct seq *on, struct reques
         seq_enqueue(on, kept);
     *ret_request = kept;
     return COMMAND_WAITS;
+}
+
+enum command_result command_wait(struct call *c, struct request *r,
+                                 struct request **ret_kept,
+                                 struct request **ret_request)
+{
+    *ret_kept = *ret_request = keep(c, r);
+    return *ret_kept != NULL ? COMMAND_WAITS
+                             : command_fail(c, HILO_ETRYAGAIN, "out of memory");
 }
 
 enum command_result command_submit(struct call *c, struct seq *s, struct request *r,

@@ -81,6 +81,12 @@ enum command_result command_submit(struct call *c, struct seq *s, struct request
 enum command_result command_refused(struct call *c, struct request *r,
                                     struct request **ret_request);
 
+/* Leaves the request behind for something else than a sequence to decide; *ret_kept is
+ * what that holds. */
+enum command_result command_wait(struct call *c, struct request *r,
+                                 struct request **ret_kept,
+                                 struct request **ret_request);
+
 /* Taking ids (cmd_grant.c). */
 enum command_result cmd_incr(struct call *c, struct request **ret_request);
 enum command_result cmd_next(struct call *c, struct request **ret_request);
@@ -94,6 +100,9 @@ enum command_result cmd_seq_advance(struct call *c, struct request **ret_request
 enum command_result cmd_seq_retire(struct call *c, struct request **ret_request);
 enum command_result cmd_seq_info(struct call *c, struct request **ret_request);
 enum command_result cmd_seq_list(struct call *c, struct request **ret_request);
+
+/* A copy of the store (cmd_backup.c). */
+enum command_result cmd_backup(struct call *c, struct request **ret_request);
 
 /* What a Redis client expects (cmd_redis.c, cmd_info.c). */
 enum command_result cmd_ping(struct call *c, struct request **ret_request);

@@ -161,6 +161,14 @@ static int make_dirs(const char *dir)
     return 0;
 }
 
+int datadir_make_parent(const char *path)
+{
+    char copy[PATH_MAX];
+
+    snprintf(copy, sizeof copy, "%s", path);
+    return make_dirs(dirname(copy));
+}
+
 int datadir_prepare(const char *dir, bool allow_network_fs,
                     struct store_error *ret_error)
 {

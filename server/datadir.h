@@ -35,6 +35,9 @@ struct datadir_id datadir_id(const char *path);
 /* Whether the path names another file by now, or none. Not knowing is not losing. */
 bool datadir_lost(const char *path, struct datadir_id id);
 
+/* Makes the directory the file is to be in, if it is missing. 0, or -1 and errno. */
+int datadir_make_parent(const char *path);
+
 /* Makes the name of the file durable: syncs the directory it is in. 0, or -1 and errno.
  */
 int datadir_sync_parent(const char *path);

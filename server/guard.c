@@ -106,6 +106,7 @@ struct agreement {
     uint64_t missing;  /* in the store */
     uint64_t behind;
     bool raise, failed;
+    bool older;                   /* the witness is, somewhere */
     char first[NAME_MAX_LEN + 1]; /* of those behind */
     uint64_t first_store, first_witness;
 };
@@ -143,6 +144,8 @@ static void compare(void *arg, uint64_t counter, const char *name, size_t name_l
         return;
     }
     a->failed |= !note_rate(a->guard, counter, r.rate);
+    if (lane_first_above(a->guard->id.lane, r.last) < mark)
+        a->older = true;
     if (lane_first_above(a->guard->id.lane, r.last) <= mark)
         return;
     if (a->behind++ > 0)
@@ -261,6 +264,15 @@ static int agree(struct agreement *a, struct store_error *ret_error)
 
     if (g->witness != NULL && g->engine->load(g->store, compare, a, ret_error) != 0)
         return -1;
+    if (g->id.is_backup && a->acts->skip == 0 && (a->unknown > 0 || a->older)) {
+        store_error_set(
+            ret_error, true,
+            "this database is a backup, and newer than the witness %s, so "
+            "what was granted since can't be known: leave out more ids than "
+            "were granted since: hilod --skip IDS",
+            witness_path(g->witness));
+        return -1;
+    }
     if (g->witness != NULL && witness_left(g->witness))
         a->raise = true;
     a->raise |= a->behind > 0;
@@ -293,7 +305,7 @@ static int reconcile(struct guard *g, const struct guard_acts *acts,
     if (g->witness != NULL) {
         lines = witness_forget(g->witness);
         if (rc == 0 && (witness_stale(g->witness) || differs ||
-                        lines > 2 * a.counters + LINES_TO_SPARE))
+                        lines > 3 * a.counters + LINES_TO_SPARE))
             rc = renew(g, ret_error);
     }
     store_batch_free(&a.ops);
@@ -346,12 +358,30 @@ static int open_witness(struct guard *g, const char *path,
 {
     if (h->uuid[0] != '\0' && !is_of(&g->id, h))
         return refuse(ret_error, path, "belongs to another store");
-    if (h->uuid[0] == '\0' && g->id.witnessed && !acts->new_witness)
+    if (h->uuid[0] == '\0' && g->id.witnessed && !acts->new_witness && !g->id.is_backup)
         return refuse(ret_error, path, "is missing, though the database has one");
     if (acts->new_witness && witness_put_aside(path, ret_error) != 0)
         return -1;
     g->witness = witness_open(path, ret_error);
     return g->witness != NULL ? 0 : -1;
+}
+
+/* A backup is older than what was granted; by how much only its witness can tell, or
+ * the administrator. */
+static bool is_usable(const struct guard *g, const char *witness,
+                      const struct guard_acts *acts, const struct record_header *h,
+                      struct store_error *ret_error)
+{
+    bool witnessed = witness != NULL && h->uuid[0] != '\0' && is_of(&g->id, h);
+
+    if (!g->id.is_backup || witnessed || acts->skip > 0)
+        return true;
+    store_error_set(ret_error, true,
+                    "this database is a backup, and what was granted since it was made "
+                    "can't be known: put its witness beside it (%s), or leave out more "
+                    "ids than were granted since: hilod --skip IDS",
+                    witness != NULL ? witness : "which is off");
+    return false;
 }
 
 int guard_open(struct guard *g, const struct store_engine *engine,
@@ -366,9 +396,11 @@ int guard_open(struct guard *g, const struct store_engine *engine,
         return -1;
     if (engine->open(&use, &g->store, &g->id, ret_error) != 0)
         return -1;
-    if ((witness == NULL || open_witness(g, witness, acts, &h, ret_error) == 0) &&
+    if (is_usable(g, witness, acts, &h, ret_error) &&
+        (witness == NULL || open_witness(g, witness, acts, &h, ret_error) == 0) &&
         reconcile(g, acts, ret_error) == 0 &&
-        (g->id.witnessed == (witness != NULL) ||
+        ((g->id.witnessed == (witness != NULL) && !g->id.is_backup) ||
+         engine->set_witnessed == NULL ||
          engine->set_witnessed(g->store, witness != NULL, ret_error) == 0)) {
         if (g->id.witnessed && witness == NULL)
             log_line(LOG_WARNING,
@@ -458,6 +490,8 @@ void guard_commit(struct guard *g, struct store_batch *b)
         b->outcome = testify(g, b) == 0 ? STORE_DONE : STORE_UNWITNESSED;
     if (b->outcome != STORE_UNWITNESSED)
         b->committed = b->noted = false;
+    if (b->outcome == STORE_DONE && b->backup_path != NULL)
+        b->backup = g->engine->backup(g->store, b->backup_path, &b->backup_error);
     measure(g, b, begin_us);
 }
 

@@ -79,6 +79,14 @@ const struct option_row option_rows[OPTION_COUNT] = {
      .more = "A database that was put back from an older copy is noticed by it, and "
              "goes on above what was granted. Empty is hilo.witness in the data "
              "directory; best it is on another disk."},
+    {.name = "backup_dir",
+     .type = OPTION_TEXT,
+     .reload = true,
+     AT(backup_dir),
+     .value = "",
+     .argument = "DIR",
+     .help = "directory for what hilo backup makes",
+     .more = "Empty is backup in the data directory; best it is on another disk."},
     {.name = "password_file",
      .type = OPTION_TEXT,
      .reload = true,

@@ -16,7 +16,8 @@ struct options {
     char *unix_path;
     uint64_t unix_mode;
     char *engine;
-    char *witness; /* a path; "" for the one in the data directory, "off" for none */
+    char *witness;    /* a path; "" for the one in the data directory, "off" for none */
+    char *backup_dir; /* "" for backup in the data directory */
     char *password_file;
     char *log_level;
     char *log_format;

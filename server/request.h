@@ -27,6 +27,7 @@ enum request_kind {
     REQUEST_ALTER,
     REQUEST_ADVANCE,
     REQUEST_RETIRE,
+    REQUEST_BACKUP,
 };
 
 struct request {

@@ -128,6 +128,25 @@ static void on_forget(void *arg, struct seq *seq)
     catalog_forget(&s->catalog, seq);
 }
 
+static void on_backup(void *arg, const char *error)
+{
+    struct server *s = arg;
+    struct request *r = s->backup;
+
+    if (error[0] != '\0')
+        request_refuse(r, HILO_ESTORAGE, "%s", error);
+    r->decided = true;
+    log_line(error[0] != '\0' ? LOG_WARNING : LOG_INFO, "backup %s: %s", s->backup_path,
+             error[0] != '\0' ? error : "made");
+    free(s->backup_path);
+    s->backup_path = NULL;
+    s->backup = NULL;
+    if (r->owner == NULL)
+        request_free(&s->batcher.env.pool, r);
+    else
+        r->decided_fn(r);
+}
+
 /* --- loading --- */
 
 struct loading {
@@ -182,6 +201,7 @@ int server_init(struct server *s, struct options *o, const struct guard *g,
     s->batcher.arg = s;
     s->batcher.created_fn = on_created;
     s->batcher.forget_fn = on_forget;
+    s->batcher.backup_fn = on_backup;
     return load(s, ret_error);
 }
 
@@ -189,6 +209,9 @@ void server_free(struct server *s)
 {
     if (s->catalog.buckets != NULL)
         catalog_free(&s->catalog);
+    if (s->backup != NULL) /* its connection is gone */
+        request_free(&s->batcher.env.pool, s->backup);
+    free(s->backup_path);
     batcher_free(&s->batcher);
     free(s->in);
     free(s->out);

@@ -41,6 +41,9 @@ struct server {
     int64_t started_ms; /* steady */
     int64_t now_ms;     /* of this turn of the loop; 0: nobody has looked yet */
 
+    struct request *backup; /* who waits for it; NULL: none is being made */
+    char *backup_path;
+
     /* Connections. */
     struct conn *conns; /* all of them */
     struct conn

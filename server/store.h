@@ -51,6 +51,7 @@ struct store_identity {
     uint64_t epoch;  /* of the layout; from 1 */
     uint64_t starts; /* how often this store was opened, this time included */
     bool witnessed;  /* it has had a witness when it was used last */
+    bool is_backup;  /* it is a copy made by backup, and was never used */
     /* What the engine found when it read its own settings back, as "name:value" lines
      * ended by CR LF; for INFO. */
     char settings[STORE_SETTINGS_MAX];
@@ -108,6 +109,12 @@ enum store_outcome {
     STORE_UNWITNESSED, /* only of a guard; see guard.h */
 };
 
+enum store_backup {
+    BACKUP_MORE,  /* call again with the same path */
+    BACKUP_DONE,  /* it is on the disk, and marked as a copy */
+    BACKUP_FAILED /* *ret_error; there is no file */
+};
+
 struct store_stats {
     uint64_t commits; /* batches made durable */
     uint64_t syncs;   /* times the engine asked the disk to sync, start included */
@@ -136,10 +143,14 @@ struct store_engine {
      * a look at what it stands on; to be called once a second. */
     enum store_outcome (*commit)(struct store *s, struct store_op *ops, size_t n,
                                  struct store_error *ret_error);
-    /* Keeps in the store whether it has a witness. 0, or -1 and *ret_error. NULL where
-     * an engine keeps nothing. */
+    /* Keeps in the store whether it has a witness; and that it is no backup any more.
+     * 0, or -1 and *ret_error. NULL where an engine keeps nothing. */
     int (*set_witnessed)(struct store *s, bool witnessed,
                          struct store_error *ret_error);
+    /* Copies the store to a new file, a part at each call, between batches: what they
+     * change is in the copy, too. NULL where an engine has no copies of its own. */
+    enum store_backup (*backup)(struct store *s, const char *path,
+                                struct store_error *ret_error);
     void (*stats)(const struct store *s, struct store_stats *ret);
     void (*close)(struct store *s);
 };

@@ -18,7 +18,9 @@
  * sqlite3.h. */
 #include "store.h"
 
+#include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,6 +36,7 @@
 #define LOCK_WAIT_MS   5000
 #define LOCK_STEP_MS   50
 #define LOOK_MS        500
+#define BACKUP_PAGES   64 /* at a time: so long a batch waits, about a millisecond */
 #define MAX_VFS_KINDS  4
 
 static const char *const migrations[SCHEMA] = {
@@ -82,6 +85,12 @@ struct file_methods {
     struct store *store;
 };
 
+struct copy {
+    sqlite3 *db;
+    sqlite3_backup *work;
+    char *part; /* the path until it is whole */
+};
+
 struct store {
     sqlite3_vfs vfs; /* first: SQLite hands back its address */
     sqlite3_vfs *real_vfs;
@@ -98,6 +107,7 @@ struct store {
     uint64_t n, cap;
     struct store_stats stats;
     int64_t looked_ms; /* at the free space */
+    struct copy copy;  /* of a backup under way */
     bool sync_failed;
 };
 
@@ -336,6 +346,8 @@ static bool read_identity(struct store *s, struct store_identity *ret)
             ret->starts = (uint64_t)number;
         else if (strcmp(key, "witness") == 0)
             ret->witnessed = number != 0;
+        else if (strcmp(key, "backup") == 0)
+            ret->is_backup = number != 0;
     }
     return sqlite3_finalize(st) == SQLITE_OK && strlen(ret->uuid) == STORE_UUID_LEN &&
            lane_valid(ret->lane) && ret->epoch >= 1;
@@ -472,8 +484,32 @@ static int prepare_statements(struct store *s, struct store_error *ret_error)
     return 0;
 }
 
+/* With what SQLite may have left beside it: a journal of an earlier attempt would be
+ * played into the next one. */
+static void remove_part(const char *part)
+{
+    static const char *const ends[] = {"", "-journal", "-wal", "-shm"};
+    char path[PATH_MAX];
+
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
+        snprintf(path, sizeof path, "%s%s", part, ends[i]);
+        unlink(path);
+    }
+}
+
+static void drop_copy(struct copy *c)
+{
+    sqlite3_backup_finish(c->work);
+    sqlite3_close(c->db);
+    if (c->part != NULL)
+        remove_part(c->part);
+    free(c->part);
+    *c = (struct copy){0};
+}
+
 static void release(struct store *s)
 {
+    drop_copy(&s->copy);
     for (int i = 0; i < SQL_COUNT; i++)
         sqlite3_finalize(s->stmt[i]);
     if (s->db != NULL && sqlite3_close(s->db) != SQLITE_OK)
@@ -825,10 +861,77 @@ static enum store_outcome sqlite_commit(struct store *s, struct store_op *ops, s
 static int sqlite_set_witnessed(struct store *s, bool witnessed,
                                 struct store_error *ret_error)
 {
-    if (set_meta(s, "witness", NULL, witnessed))
+    if (exec(s, "BEGIN IMMEDIATE; DELETE FROM meta WHERE key = 'backup'") &&
+        set_meta(s, "witness", NULL, witnessed) && exec(s, "COMMIT"))
         return 0;
     describe(s, "can't write", ret_error);
     return -1;
+}
+
+/* --- backup --- */
+
+static enum store_backup copy_failed(struct store *s, const char *path, const char *why,
+                                     struct store_error *ret_error)
+{
+    store_error_set(ret_error, false, "the backup %s could not be made: %s", path, why);
+    drop_copy(&s->copy);
+    return BACKUP_FAILED;
+}
+
+static bool begin_copy(struct store *s, const char *path)
+{
+    struct copy *c = &s->copy;
+
+    if (asprintf(&c->part, "%s.part", path) < 0) {
+        c->part = NULL;
+        return false;
+    }
+    remove_part(c->part);
+    if (sqlite3_open_v2(c->part, &c->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE,
+                        NULL) != SQLITE_OK)
+        return false;
+    c->work = sqlite3_backup_init(c->db, "main", s->db, "main");
+    return c->work != NULL;
+}
+
+/* The last page has been copied: marks the copy as one, and makes it durable. */
+static bool end_copy(struct copy *c)
+{
+    int rc = sqlite3_backup_finish(c->work);
+
+    c->work = NULL;
+    return rc == SQLITE_OK &&
+           sqlite3_exec(c->db,
+                        "PRAGMA journal_mode = DELETE; PRAGMA synchronous = FULL;"
+                        "INSERT OR REPLACE INTO meta VALUES ('backup', 1)",
+                        NULL, NULL, NULL) == SQLITE_OK;
+}
+
+static enum store_backup sqlite_backup(struct store *s, const char *path,
+                                       struct store_error *ret_error)
+{
+    struct copy *c = &s->copy;
+    int rc;
+
+    if (c->work == NULL && !begin_copy(s, path))
+        return copy_failed(s, path,
+                           c->db != NULL ? sqlite3_errmsg(c->db) : "out of memory",
+                           ret_error);
+    rc = sqlite3_backup_step(c->work, BACKUP_PAGES);
+    if (rc == SQLITE_OK)
+        return BACKUP_MORE;
+    if (rc != SQLITE_DONE)
+        return copy_failed(s, path, sqlite3_errstr(rc), ret_error);
+    if (!end_copy(c))
+        return copy_failed(s, path, sqlite3_errmsg(c->db), ret_error);
+    if (sqlite3_close(c->db) != SQLITE_OK || link(c->part, path) != 0 ||
+        datadir_sync_parent(path) != 0) {
+        c->db = NULL;
+        return copy_failed(s, path, strerror(errno), ret_error);
+    }
+    c->db = NULL;
+    drop_copy(c);
+    return BACKUP_DONE;
 }
 
 static void sqlite_stats(const struct store *s, struct store_stats *ret)
@@ -844,6 +947,7 @@ const struct store_engine store_sqlite = {
     .load = sqlite_load,
     .commit = sqlite_commit,
     .set_witnessed = sqlite_set_witnessed,
+    .backup = sqlite_backup,
     .stats = sqlite_stats,
     .close = sqlite_close,
 };

@@ -162,7 +162,7 @@ static uint64_t *find(const struct witness *w, const char *name, size_t len)
 static bool make_slots(struct witness *w)
 {
     w->n_slots = 64;
-    while (w->n_slots < w->len / 16) /* a line has 40 bytes or more */
+    while (w->n_slots < w->len / 24) /* a line has 28 bytes or more */
         w->n_slots *= 2;
     w->slots = calloc(w->n_slots, sizeof *w->slots);
     return w->slots != NULL;
@@ -503,7 +503,7 @@ void witness_look(struct witness *w)
     if (datadir_lost(w->path, w->id))
         w->stale = true;
     if (w->stale || l->wait_len > 0 || !announce(l) || put_out(l) != 0)
-        return; /* the next write says it */
+        return;             /* the next write says it */
     l->unsynced = unsynced; /* a sync mark alone is not worth a sync */
 }
 

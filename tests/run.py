@@ -18,7 +18,8 @@ VARIANTS = {"release": "build", "asan": "build/asan", "tsan": "build/tsan"}
 LIMIT = 1800 if os.environ.get("HILO_LONG") == "1" else 300  # seconds a suite may take
 
 # What needs the release build: it traces, preloads, or runs little code of ours.
-RELEASE_ONLY = {"trace_test", "docs_test", "disk_test", "witness_test", "clients_test", "install_test"}
+RELEASE_ONLY = {"trace_test", "docs_test", "disk_test", "witness_test", "backup_test",
+                "clients_test", "install_test"}
 
 
 def suites():
