@@ -30,10 +30,18 @@ static void want(struct seq_env *env, struct seq *s)
     b->last = s;
 }
 
+static void settle(struct seq_env *env, struct request *r)
+{
+    struct batcher *b = (struct batcher *)env;
+
+    tokens_settle(&b->tokens, r);
+}
+
 void batcher_init(struct batcher *b, struct lane lane)
 {
     *b = (struct batcher){.env = {.lane = lane,
                                   .want_fn = want,
+                                  .token_fn = settle,
                                   .admin_log.burst = ADMIN_LOG_BURST,
                                   .near_end_log.burst = ADMIN_LOG_BURST}};
 }
@@ -42,6 +50,7 @@ void batcher_free(struct batcher *b)
 {
     store_batch_free(&b->next);
     store_batch_free(&b->sent);
+    tokens_free(&b->tokens);
     request_pool_free(&b->env.pool);
 }
 
@@ -129,6 +138,10 @@ enum batcher_step batcher_make(struct batcher *b, int64_t now_ms, int64_t now_us
     b->company = 0;
     while (b->first != NULL)
         add(b, pop(b), now_ms);
+    if (b->env.ended)
+        tokens_refuse(&b->tokens, b->env.why);
+    else
+        tokens_add_ops(&b->tokens, &b->next, now_ms);
     if (b->next.n == 0 && ((!b->look && b->backup_path == NULL) || b->env.ended))
         return BATCHER_RESTS;
     b->look = false;
@@ -198,6 +211,7 @@ static void hold(struct batcher *b, int64_t now_ms)
     log_limited(&b->failure_log, LOG_WARNING, "%s", held->error.text);
     for (size_t i = 0; i < held->n; i++)
         seq_refuse_grants(held->ops[i].owner, HILO_ESTORAGE, b->last_error);
+    tokens_refuse(&b->tokens, b->last_error);
     while (b->first != NULL) {
         struct seq *s = pop(b);
 
@@ -234,6 +248,10 @@ void batcher_collect(struct batcher *b, int64_t now_ms, int64_t now_us)
         struct store_op *op = &done->ops[i];
         struct seq *s = op->owner;
 
+        if (op->kind == STORE_TOKEN || op->kind == STORE_PURGE) {
+            tokens_take_answer(&b->tokens, op, why);
+            continue;
+        }
         if (done->outcome != STORE_DONE)
             op->err = HILO_ESTORAGE;
         bool was_new = s->state == SEQ_NEW;
@@ -246,9 +264,15 @@ void batcher_collect(struct batcher *b, int64_t now_ms, int64_t now_us)
     }
 }
 
+bool batcher_wanted(const struct batcher *b, int64_t now_ms)
+{
+    return !b->busy && !b->held &&
+           (b->first != NULL || tokens_want(&b->tokens, now_ms));
+}
+
 bool batcher_idle(const struct batcher *b)
 {
-    return b->first == NULL && !b->busy;
+    return b->first == NULL && !b->busy && b->tokens.first == NULL;
 }
 
 static uint64_t gather_tails(struct batcher *b, const struct catalog *all)

@@ -13,10 +13,12 @@
 #include "catalog.h"
 #include "guard.h"
 #include "seq.h"
+#include "tokens.h"
 
 struct batcher {
     struct seq_env env;            /* first: sequences hand back its address */
     struct store_batch next, sent; /* being made; at the store, if busy */
+    struct tokens tokens;
     bool busy;
     bool held;                /* sent is committed and waits for its witness */
     bool look;                /* a batch is due even if nobody wants one */
@@ -69,6 +71,9 @@ void batcher_look(struct batcher *b);
 
 /* Distributes the answers of the batch that has come back. */
 void batcher_collect(struct batcher *b, int64_t now_ms, int64_t now_us);
+
+/* Whether somebody wants a batch to be made. */
+bool batcher_wanted(const struct batcher *b, int64_t now_ms);
 
 /* Nobody waits for the store and it holds nothing of ours. */
 bool batcher_idle(const struct batcher *b);

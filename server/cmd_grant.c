@@ -155,20 +155,40 @@ static bool parse_block_option(struct resp_arg word, struct resp_arg value,
             return true;
         request_refuse(r, HILO_EBADARG, "FLOOR has to be a number from 0 to %" PRIu64,
                        HILO_ID_MAX);
+    } else if (arg_is(word, "TOKEN")) {
+        if (token_valid(value.p, value.len))
+            return true;
+        request_refuse(r, HILO_EBADARG, "TOKEN has to be " TOKEN_RULE);
     } else {
         request_refuse(r, HILO_EBADARG,
-                       "unknown option '%.*s'; BLOCK name count [ATLEAST m] [FLOOR id]",
+                       "unknown option '%.*s'; BLOCK name count [ATLEAST m] [FLOOR id] "
+                       "[TOKEN t]",
                        (int)(word.len > 32 ? 32 : word.len), word.p);
     }
     return false;
 }
 
-static void parse_block(struct call *c, struct request *r)
+/* The options of BLOCK, each of which may come once. */
+enum block_option { BLOCK_ATLEAST, BLOCK_FLOOR, BLOCK_TOKEN, BLOCK_OPTIONS };
+
+static const char *const block_options[BLOCK_OPTIONS] = {"ATLEAST", "FLOOR", "TOKEN"};
+
+static enum block_option block_option(struct resp_arg word)
+{
+    enum block_option i = 0;
+
+    while (i < BLOCK_OPTIONS && !arg_is(word, block_options[i]))
+        i++;
+    return i;
+}
+
+/* *ret_token: an argument, or one without bytes where there is none. */
+static void parse_block(struct call *c, struct request *r, struct resp_arg *ret_token)
 {
     const struct resp_request *args = c->args;
     const char *limit;
     uint64_t most = longest_block(c->server, &limit);
-    bool atleast = false, floor = false;
+    bool given[BLOCK_OPTIONS + 1] = {false};
 
     if (!number_parse_u64(args->argv[2].p, args->argv[2].len, &r->want.count) ||
         r->want.count < 1) {
@@ -179,7 +199,7 @@ static void parse_block(struct call *c, struct request *r)
     }
     r->want.atleast = r->want.count;
     for (size_t i = 3; i < args->argc; i += 2) {
-        bool is_floor = arg_is(args->argv[i], "FLOOR");
+        enum block_option option = block_option(args->argv[i]);
 
         if (i + 1 == args->argc) {
             request_refuse(r, HILO_EBADARG, "the last option needs a value");
@@ -187,14 +207,15 @@ static void parse_block(struct call *c, struct request *r)
         }
         if (!parse_block_option(args->argv[i], args->argv[i + 1], r, most, limit))
             return;
-        if (is_floor ? floor : atleast) {
-            request_refuse(r, HILO_EBADARG, "%s is given twice",
-                           is_floor ? "FLOOR" : "ATLEAST");
+        if (given[option]) {
+            request_refuse(r, HILO_EBADARG, "%s is given twice", block_options[option]);
             return;
         }
-        *(is_floor ? &floor : &atleast) = true;
+        given[option] = true;
+        if (option == BLOCK_TOKEN)
+            *ret_token = args->argv[i + 1];
     }
-    if (r->want.count > most && !atleast)
+    if (r->want.count > most && !given[BLOCK_ATLEAST])
         request_refuse(r, HILO_EBADARG,
                        "count is %" PRIu64 ", but has to be 1 to %" PRIu64
                        " (%s); with ATLEAST m a shorter block is fine",
@@ -205,13 +226,52 @@ static void parse_block(struct call *c, struct request *r)
         r->want.floor = lane_first_above(c->server->identity.lane, r->id);
 }
 
+static enum command_result submit_token(struct call *c, struct resp_arg text,
+                                        struct seq *s, struct request *r,
+                                        struct request **ret_request)
+{
+    struct tokens *all = &c->server->batcher.tokens;
+    enum command_result result;
+    struct token *token;
+    struct request *kept;
+
+    if (!server_ready(c->server)) {
+        request_refuse(r, HILO_ESTORAGE, "%s", c->server->batcher.env.why);
+        return command_refused(c, r, ret_request);
+    }
+    switch (tokens_claim(all, text.p, text.len, s, r, &token)) {
+    case TOKEN_NEW:
+        result = command_submit(c, s, r, ret_request);
+        if (result != COMMAND_WAITS)
+            tokens_disclaim(all, token);
+        return result;
+    case TOKEN_FOLLOWS:
+        result = command_wait(c, r, &kept, ret_request);
+        if (kept != NULL)
+            tokens_follow(token, kept);
+        return result;
+    case TOKEN_KNOWN:
+        break;
+    }
+    return command_refused(c, r, ret_request); /* decided, one way or the other */
+}
+
 enum command_result cmd_block(struct call *c, struct request **ret_request)
 {
+    struct resp_arg name = c->args->argv[1], token = {0};
+    struct server_refusal why;
     struct request r;
+    struct seq *s;
 
     request_init(&r, REQUEST_BLOCK);
-    parse_block(c, &r);
-    return submit(c, &r, ret_request);
+    parse_block(c, &r, &token);
+    if (r.decided || token.len == 0)
+        return submit(c, &r, ret_request);
+    s = server_seq(c->server, name.p, name.len, &why);
+    if (s != NULL)
+        return submit_token(c, token, s, &r, ret_request);
+    request_refuse(&r, why.err, "%s", why.text);
+    return command_refused(c, &r, ret_request);
 }
 
 enum command_result cmd_get(struct call *c, struct request **ret_request)

@@ -125,6 +125,9 @@ static void section_hilo(const struct call *c, struct text *t)
     add_number(t, "sequences_near_end", s->batcher.env.near_end);
     add_number(t, "grants", s->batcher.env.grants);
     add_number(t, "ids_granted", s->batcher.env.ids);
+    add_number(t, "tokens", s->batcher.tokens.n);
+    add_number(t, "token_repeats", s->batcher.tokens.repeats);
+    add_number(t, "tokens_refused", s->batcher.tokens.refused);
     add_number(t, "floors_refused", s->batcher.env.floors_refused);
 }
 

@@ -421,13 +421,18 @@ void guard_close(struct guard *g)
 
 /* --- batches --- */
 
+static bool is_of_counter(const struct store_op *op)
+{
+    return op->kind != STORE_TOKEN && op->kind != STORE_PURGE;
+}
+
 static bool add_ops(struct guard *g, const struct store_batch *b)
 {
     for (size_t i = 0; i < b->n; i++) {
         const struct store_op *op = &b->ops[i];
         struct record r;
 
-        if (op->err != 0)
+        if (op->err != 0 || !is_of_counter(op))
             continue;
         if (!note_rate(g, op->counter, op->rate))
             return false;
@@ -444,7 +449,9 @@ static bool add_ops(struct guard *g, const struct store_batch *b)
 static bool needs_sync(const struct store_batch *b)
 {
     for (size_t i = 0; i < b->n; i++) {
-        if (b->ops[i].kind != STORE_RESERVE || !b->ops[i].attr.each)
+        const struct store_op *op = &b->ops[i];
+
+        if (is_of_counter(op) && (op->kind != STORE_RESERVE || !op->attr.each))
             return true;
     }
     return false;

@@ -164,7 +164,7 @@ static bool end_turn(struct loop *l)
     /* Making a batch decides what needs no store after all, and who is answered may
      * have asked for more already: both are looked at in the next turn. */
     l->flags = step == BATCHER_GATHERS || s->touched != NULL ||
-                       (!s->batcher.busy && s->batcher.first != NULL)
+                       batcher_wanted(&s->batcher, now_us / 1000)
                    ? EVLOOP_ONCE | EVLOOP_NONBLOCK
                    : EVLOOP_ONCE;
     return true;

@@ -29,7 +29,7 @@ struct option_row {
     const char *more;     /* further sentences, or NULL */
 };
 
-enum { OPTION_COUNT = 24 };
+enum { OPTION_COUNT = 26 };
 
 extern const struct option_row option_rows[OPTION_COUNT];
 

@@ -25,6 +25,7 @@ struct options {
     struct lane lane;  /* 0: not given */
     uint64_t max_block;
     uint64_t max_sequences;
+    uint64_t max_tokens, token_ttl_s;
     uint64_t int_reply_max;
     uint64_t max_clients;
     uint64_t client_memory; /* bytes */

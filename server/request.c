@@ -63,6 +63,7 @@ void request_init(struct request *r, enum request_kind kind)
     r->grant = (struct alloc_grant){0};
     r->next = r->later = NULL;
     r->owner = NULL;
+    r->token = NULL;
     r->decided_fn = NULL;
 }
 

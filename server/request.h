@@ -14,6 +14,8 @@
 #include "alloc.h"
 #include "store.h"
 
+struct token;
+
 #define REQUEST_SPARE_MAX 4096 /* kept for the next ones */
 
 enum request_kind {
@@ -46,6 +48,7 @@ struct request {
     /* The queues. */
     struct request *next;  /* in the sequence's */
     struct request *later; /* in the connection's */
+    struct token *token; /* it is not over when its sequence has decided it; or NULL */
     void *owner;
     void (*decided_fn)(struct request *r); /* called once, unless owner is NULL */
 };

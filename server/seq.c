@@ -195,7 +195,8 @@ bool seq_submit(struct seq *s, struct request *r, int64_t now_ms)
         request_refuse(r, HILO_ESTORAGE, "%s", s->env->why);
         return true;
     }
-    if (s->state != SEQ_LIVE || s->head != NULL || !request_is_grant(r))
+    if (s->state != SEQ_LIVE || s->head != NULL || !request_is_grant(r) ||
+        r->token != NULL)
         return false;
     if (!try_grant(s, r, now_ms))
         return false;
@@ -227,16 +228,19 @@ static void pop(struct seq *s)
     if (s->head == NULL)
         s->tail = NULL;
     s->env->waiting--;
-    if (r->owner == NULL)
+    if (r->token != NULL)
+        s->env->token_fn(s->env, r);
+    else if (r->owner == NULL)
         request_free(&s->env->pool, r);
     else
         r->decided_fn(r);
 }
 
-/* A caller that is gone gets nothing; what it waited for goes to the next one. */
+/* A caller that is gone gets nothing; what it waited for goes to the next one. One with
+ * a token may come back for it. */
 static bool abandoned(const struct request *r)
 {
-    return r->owner == NULL && !r->decided;
+    return r->owner == NULL && !r->decided && r->token == NULL;
 }
 
 /* Decides grants from the head on, as far as what is in hand goes. */

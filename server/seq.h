@@ -31,6 +31,8 @@ struct seq_env {
     char why[SEQ_WHY_MAX];
     /* Called when a sequence wants the store: seq_make_op is due. */
     void (*want_fn)(struct seq_env *env, struct seq *s);
+    /* Called with a request that carries a token, when it is granted or refused. */
+    void (*token_fn)(struct seq_env *env, struct request *r);
     uint64_t waiting; /* requests in the queues of all sequences */
     struct request_pool pool;
     /* Statistics. */

@@ -165,11 +165,22 @@ static void load_counter(void *arg, uint64_t counter, const char *name, size_t n
                     !catalog_load(&s->catalog, counter, name, name_len, attr, mark);
 }
 
+static void load_token(void *arg, const struct store_token *token)
+{
+    struct loading *l = arg;
+
+    if (!l->failed)
+        l->failed = !tokens_load(&l->server->batcher.tokens, token);
+}
+
 static int load(struct server *s, struct store_error *ret_error)
 {
     struct loading l = {.server = s};
 
     if (s->guard->engine->load(s->guard->store, load_counter, &l, ret_error) != 0)
+        return -1;
+    if (s->guard->engine->load_tokens != NULL &&
+        s->guard->engine->load_tokens(s->guard->store, load_token, &l, ret_error) != 0)
         return -1;
     if (!l.failed)
         return 0;
@@ -198,6 +209,11 @@ int server_init(struct server *s, struct options *o, const struct guard *g,
         return -1;
     }
     batcher_init(&s->batcher, g->id.lane);
+    if (!tokens_init(&s->batcher.tokens, &s->batcher.env.pool, g->id.uptime_ms,
+                     s->started_ms, random_u64())) {
+        store_error_set(ret_error, false, "out of memory");
+        return -1;
+    }
     s->batcher.arg = s;
     s->batcher.created_fn = on_created;
     s->batcher.forget_fn = on_forget;

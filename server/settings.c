@@ -43,6 +43,7 @@ void settings_apply(struct server *s)
 {
     s->auto_create = auto_create(s);
     s->int_cap = lane_first_above(s->identity.lane, s->options->int_reply_max);
+    tokens_set(&s->batcher.tokens, s->options->max_tokens, s->options->token_ttl_s);
     clients_set_cap(s);
 }
 

@@ -10,6 +10,9 @@
  * Ownership. Operations belong to the caller; names they point to live until commit
  * returns.
  *
+ * Tokens are kept for their caller: an engine looks at none of them, and forgets the
+ * ones it is told to.
+ *
  * Ordering. Operations of a batch happen in their order. A batch holds at most one
  * operation of a counter (merging them is the caller's job), and creates no name that
  * exists (the caller has loaded them all).
@@ -48,10 +51,11 @@ struct counter_attr {
 struct store_identity {
     char uuid[STORE_UUID_LEN + 1];
     struct lane lane;
-    uint64_t epoch;  /* of the layout; from 1 */
-    uint64_t starts; /* how often this store was opened, this time included */
-    bool witnessed;  /* it has had a witness when it was used last */
-    bool is_backup;  /* it is a copy made by backup, and was never used */
+    uint64_t epoch;    /* of the layout; from 1 */
+    uint64_t starts;   /* how often this store was opened, this time included */
+    bool witnessed;    /* it has had a witness when it was used last */
+    int64_t uptime_ms; /* how long hilod has run with it, as last kept */
+    bool is_backup;    /* it is a copy made by backup, and was never used */
     /* What the engine found when it read its own settings back, as "name:value" lines
      * ended by CR LF; for INFO. */
     char settings[STORE_SETTINGS_MAX];
@@ -80,7 +84,19 @@ enum store_kind {
     STORE_ALTER,   /* attributes; and the mark up to floor, if it is lower */
     STORE_RESERVE, /* section 3 of the design: first = max(mark, floor), mark = first +
                       n */
+    STORE_TOKEN,   /* keeps `token`, in place of one of the same text */
+    STORE_PURGE,   /* forgets tokens from before token.at_ms; keeps uptime_ms */
     STORE_GIVE_BACK, /* the mark from `mark` down to `floor`, if it is still there */
+};
+
+/* A grant that may be asked for again. */
+struct store_token {
+    const char *text;
+    size_t len;
+    uint64_t counter;
+    uint64_t asked, atleast; /* ids */
+    uint64_t first, count;   /* positions granted */
+    int64_t at_ms;           /* when, in running time of the store */
 };
 
 struct store_op {
@@ -93,6 +109,8 @@ struct store_op {
     uint64_t floor;           /* position */
     uint64_t min, count;      /* STORE_RESERVE: count positions, at least min */
     uint64_t limit;           /* STORE_RESERVE: all of them below this one */
+    struct store_token token; /* STORE_TOKEN, STORE_PURGE */
+    int64_t uptime_ms;        /* STORE_PURGE: how long hilod has run with this store */
     void *owner;              /* the caller's, untouched */
     /* Answers. */
     int err; /* 0, HILO_EEXHAUSTED, HILO_ENOSEQ */
@@ -126,6 +144,8 @@ typedef void store_counter_fn(void *arg, uint64_t counter, const char *name,
                               size_t name_len, const struct counter_attr *attr,
                               uint64_t mark);
 
+typedef void store_token_fn(void *arg, const struct store_token *token);
+
 struct store_engine {
     const char *name;
     const char *help;
@@ -139,6 +159,10 @@ struct store_engine {
      * whenever no batch is under way. 0, or -1 and *ret_error. */
     int (*load)(struct store *s, store_counter_fn *fn, void *arg,
                 struct store_error *ret_error);
+    /* Calls fn for each token, the oldest first; at the start. NULL where an engine
+     * keeps none. */
+    int (*load_tokens)(struct store *s, store_token_fn *fn, void *arg,
+                       struct store_error *ret_error);
     /* *ret_error is written unless the outcome is STORE_DONE. With n = 0 the engine has
      * a look at what it stands on; to be called once a second. */
     enum store_outcome (*commit)(struct store *s, struct store_op *ops, size_t n,

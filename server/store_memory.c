@@ -65,7 +65,7 @@ static void apply(struct store_op *op, uint64_t *mark)
             *mark = op->floor;
         op->mark = *mark;
         break;
-    case STORE_CREATE:
+    default:
         break;
     }
 }
@@ -75,6 +75,8 @@ static enum store_outcome memory_commit(struct store *s, struct store_op *ops, s
 {
     for (size_t i = 0; i < n; i++) {
         ops[i].err = 0;
+        if (ops[i].kind == STORE_TOKEN || ops[i].kind == STORE_PURGE)
+            continue; /* the caller knows them until its own end */
         if (ops[i].kind == STORE_CREATE) {
             if (!create(s, &ops[i])) {
                 store_error_set(ret_error, false, "out of memory");

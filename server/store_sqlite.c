@@ -32,7 +32,7 @@
 #include "log.h"
 
 #define APPLICATION_ID 0x68696c6f
-#define SCHEMA         1
+#define SCHEMA         2
 #define LOCK_WAIT_MS   5000
 #define LOCK_STEP_MS   50
 #define LOOK_MS        500
@@ -49,6 +49,19 @@ static const char *const migrations[SCHEMA] = {
     " max INTEGER NOT NULL,"
     " each INTEGER NOT NULL,"
     " retired INTEGER NOT NULL) STRICT;",
+    /* 2: tokens. login is kept for the day when there are several. */
+    "CREATE TABLE token ("
+    " login TEXT NOT NULL,"
+    " token TEXT NOT NULL,"
+    " epoch INTEGER NOT NULL,"
+    " counter INTEGER NOT NULL,"
+    " asked INTEGER NOT NULL,"
+    " atleast INTEGER NOT NULL,"
+    " first INTEGER NOT NULL,"
+    " count INTEGER NOT NULL,"
+    " at INTEGER NOT NULL,"
+    " PRIMARY KEY (login, token)) STRICT, WITHOUT ROWID;"
+    "CREATE INDEX token_at ON token (at);",
 };
 
 enum statement {
@@ -59,6 +72,8 @@ enum statement {
     SQL_MARK,
     SQL_ALTER,
     SQL_GIVE_BACK,
+    SQL_TOKEN,
+    SQL_PURGE,
     SQL_READ,
     SQL_COUNT
 };
@@ -74,6 +89,9 @@ static const char *const sql[SQL_COUNT] = {
     [SQL_ALTER] = "UPDATE counter SET mark = ?3, start = ?4, max = ?5, each = ?6,"
                   " retired = ?7 WHERE id = ?1 AND mark <= ?3",
     [SQL_GIVE_BACK] = "UPDATE counter SET mark = ?3 WHERE id = ?1 AND mark = ?2",
+    [SQL_TOKEN] = "INSERT OR REPLACE INTO token VALUES ('', ?1, ?2, ?3, ?4, ?5, ?6, ?7,"
+                  " ?8)",
+    [SQL_PURGE] = "DELETE FROM token WHERE at < ?1",
     [SQL_READ] = "SELECT mark FROM counter WHERE id = ?1",
 };
 
@@ -105,6 +123,7 @@ struct store {
     int lock_fd;
     uint64_t *marks; /* by handle - 1 */
     uint64_t n, cap;
+    uint64_t epoch;
     struct store_stats stats;
     int64_t looked_ms; /* at the free space */
     struct copy copy;  /* of a backup under way */
@@ -346,6 +365,8 @@ static bool read_identity(struct store *s, struct store_identity *ret)
             ret->starts = (uint64_t)number;
         else if (strcmp(key, "witness") == 0)
             ret->witnessed = number != 0;
+        else if (strcmp(key, "uptime") == 0)
+            ret->uptime_ms = number;
         else if (strcmp(key, "backup") == 0)
             ret->is_backup = number != 0;
     }
@@ -571,6 +592,7 @@ static int sqlite_open(const struct store_config *config, struct store **ret,
         store_error_set(ret_error, false, "out of memory");
         goto failed;
     }
+    s->epoch = ret_identity->epoch;
     s->file = datadir_id(s->path);
     s->log = datadir_id(s->log_path);
     s->stats.free_bytes = datadir_free_bytes(s->path);
@@ -645,6 +667,41 @@ static int sqlite_load(struct store *s, store_counter_fn *fn, void *arg,
     return rc == SQLITE_DONE ? 0 : -1;
 }
 
+static int sqlite_load_tokens(struct store *s, store_token_fn *fn, void *arg,
+                              struct store_error *ret_error)
+{
+    sqlite3_stmt *st;
+    int rc;
+
+    if (sqlite3_prepare_v2(s->db,
+                           "SELECT token, counter, asked, atleast, first, count, at"
+                           " FROM token WHERE login = '' AND epoch = ?1 ORDER BY at",
+                           -1, &st, NULL) != SQLITE_OK) {
+        describe(s, "can't list tokens", ret_error);
+        return -1;
+    }
+    sqlite3_bind_int64(st, 1, (int64_t)s->epoch);
+    while ((rc = sqlite3_step(st)) == SQLITE_ROW) {
+        struct store_token t = {
+            .text = (const char *)sqlite3_column_text(st, 0),
+            .len = (size_t)sqlite3_column_bytes(st, 0),
+            .counter = (uint64_t)sqlite3_column_int64(st, 1),
+            .asked = (uint64_t)sqlite3_column_int64(st, 2),
+            .atleast = (uint64_t)sqlite3_column_int64(st, 3),
+            .first = (uint64_t)sqlite3_column_int64(st, 4),
+            .count = (uint64_t)sqlite3_column_int64(st, 5),
+            .at_ms = sqlite3_column_int64(st, 6),
+        };
+
+        if (t.text != NULL)
+            fn(arg, &t);
+    }
+    if (rc != SQLITE_DONE)
+        describe(s, "can't list tokens", ret_error);
+    sqlite3_finalize(st);
+    return rc == SQLITE_DONE ? 0 : -1;
+}
+
 /* --- batches --- */
 
 static void bind_attr(sqlite3_stmt *st, const struct counter_attr *attr)
@@ -677,6 +734,33 @@ static bool write_op(struct store *s, struct store_op *op, enum statement which,
     if (which == SQL_INSERT || which == SQL_ALTER)
         bind_attr(st, &op->attr);
     return run(s, which);
+}
+
+static bool write_token(struct store *s, const struct store_token *t)
+{
+    sqlite3_stmt *st = s->stmt[SQL_TOKEN];
+
+    sqlite3_bind_text(st, 1, t->text, (int)t->len, SQLITE_STATIC);
+    sqlite3_bind_int64(st, 2, (int64_t)s->epoch);
+    sqlite3_bind_int64(st, 3, (int64_t)t->counter);
+    sqlite3_bind_int64(st, 4, (int64_t)t->asked);
+    sqlite3_bind_int64(st, 5, (int64_t)t->atleast);
+    sqlite3_bind_int64(st, 6, (int64_t)t->first);
+    sqlite3_bind_int64(st, 7, (int64_t)t->count);
+    sqlite3_bind_int64(st, 8, t->at_ms);
+    return run(s, SQL_TOKEN);
+}
+
+static bool purge_tokens(struct store *s, const struct store_op *op)
+{
+    sqlite3_bind_int64(s->stmt[SQL_PURGE], 1, op->token.at_ms);
+    return run(s, SQL_PURGE) && set_meta(s, "uptime", NULL, op->uptime_ms);
+}
+
+/* Those that are no matter of a counter. */
+static bool is_of_tokens(const struct store_op *op)
+{
+    return op->kind == STORE_TOKEN || op->kind == STORE_PURGE;
 }
 
 /* What one operation does; *ret_which is SQL_COUNT where there is nothing to write. */
@@ -742,7 +826,8 @@ static enum store_outcome contradicted(struct store *s, const struct store_op *o
 static bool keep_marks(struct store *s, const struct store_op *ops, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        if (ops[i].err == 0 && !remember(s, ops[i].counter, ops[i].mark))
+        if (ops[i].err == 0 && !is_of_tokens(&ops[i]) &&
+            !remember(s, ops[i].counter, ops[i].mark))
             return false;
     }
     return true;
@@ -769,7 +854,7 @@ static void settle_marks(struct store *s, const struct store_op *ops, size_t n)
     for (size_t i = 0; i < n; i++) {
         uint64_t counter = ops[i].counter;
 
-        if (ops[i].err != 0 || counter > s->n)
+        if (ops[i].err != 0 || counter > s->n || is_of_tokens(&ops[i]))
             continue;
         if (ops[i].mark > s->marks[counter - 1] &&
             !mark_is(s, counter, s->marks[counter - 1]))
@@ -816,20 +901,27 @@ static enum store_outcome sqlite_commit(struct store *s, struct store_op *ops, s
                                         struct store_error *ret_error)
 {
     uint64_t created = 0;
-    bool wrote = false, begun = false;
+    bool wrote = false, begun = false, alone = n == 1 && ops[0].kind != STORE_PURGE;
 
     for (size_t i = 0; i < n; i++) {
-        enum statement which;
+        enum statement which = SQL_TOKEN;
         uint64_t expected = ops[i].mark;
 
-        decide(s, &ops[i], &created, &which);
+        if (!is_of_tokens(&ops[i]))
+            decide(s, &ops[i], &created, &which);
         if (which == SQL_COUNT)
             continue;
         /* The only statement of a batch is a transaction of its own. */
-        if (n > 1 && !begun && !run(s, SQL_BEGIN))
+        if (!alone && !begun && !run(s, SQL_BEGIN))
             return fail(s, "can't begin", ret_error);
-        begun = n > 1;
+        begun = !alone;
         wrote = true;
+        if (is_of_tokens(&ops[i])) {
+            if (ops[i].kind == STORE_TOKEN ? !write_token(s, &ops[i].token)
+                                           : !purge_tokens(s, &ops[i]))
+                return fail_and_settle(s, "can't write", ops, n, ret_error);
+            continue;
+        }
         if (!write_op(s, &ops[i], which, expected))
             return fail_and_settle(s, "can't write", ops, n, ret_error);
         if (sqlite3_changes(s->db) != 1)
@@ -945,6 +1037,7 @@ const struct store_engine store_sqlite = {
     .durable = true,
     .open = sqlite_open,
     .load = sqlite_load,
+    .load_tokens = sqlite_load_tokens,
     .commit = sqlite_commit,
     .set_witnessed = sqlite_set_witnessed,
     .backup = sqlite_backup,

@@ -118,6 +118,16 @@ class Disk(harness.Case):
         self.assertGreater(again.call("INCR", "ahead"), 1)
         self.assertIsNone(again.call("GET", "new"))
 
+    def test_a_failed_sync_leaves_no_token_that_was_answered(self):
+        self.disk("fail")
+        self.assertEqual(self.c.fails("BLOCK", "ahead", 3, "TOKEN", "t").word, "STORAGE")
+        self.well()
+        self.server.stop()
+        c = self.client(self.hilod(data=self.server.data))
+        block = c.call("BLOCK", "ahead", 3, "TOKEN", "t")
+        self.assertEqual(c.call("BLOCK", "ahead", 3, "TOKEN", "t"), block)
+        self.assertGreater(int(c.call("BLOCK", "ahead", 1)[0]), int(block[1]))
+
     def test_a_failed_sync_fails_all_that_share_it(self):
         others = [self.client(self.server) for _ in range(20)]
         self.disk("stall")

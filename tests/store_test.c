@@ -365,10 +365,91 @@ static void test_what_is_not_ours_is_refused(void **state)
 {
     struct fixture *f = *state;
 
-    refused_after(f, "PRAGMA user_version = 2", "schema 2");
-    refused_after(f, "PRAGMA user_version = 1; PRAGMA application_id = 5",
+    refused_after(f, "PRAGMA user_version = 3", "schema 3");
+    refused_after(f, "PRAGMA user_version = 2; PRAGMA application_id = 5",
                   "not one of");
     refused_after(f, "PRAGMA application_id = 0; DROP TABLE counter", "not one of");
+}
+
+static struct store_token token_seen;
+
+static void see_token(void *arg, const struct store_token *t)
+{
+    ++*(int *)arg;
+    token_seen = *t;
+    token_seen.text = NULL;
+}
+
+static int count_tokens(struct fixture *f)
+{
+    struct store_error error;
+    int n = 0;
+
+    assert_int_equal(f->engine->load_tokens(f->store, see_token, &n, &error), 0);
+    return n;
+}
+
+static void put_token(struct fixture *f, const char *text, uint64_t first,
+                      int64_t at_ms)
+{
+    struct store_op op = {.kind = STORE_TOKEN,
+                          .token = {.text = text,
+                                    .len = strlen(text),
+                                    .counter = 1,
+                                    .asked = 5,
+                                    .atleast = 4,
+                                    .first = first,
+                                    .count = 3,
+                                    .at_ms = at_ms}};
+
+    commit_one(f, &op);
+}
+
+/* What hilod 0.1.0 left before there were tokens. */
+static void test_an_older_schema_is_brought_up(void **state)
+{
+    struct fixture *f = *state;
+    struct store_error error;
+    char command[256];
+    struct seen seen;
+
+    create(f, "a", 7);
+    f->engine->close(f->store);
+    f->store = NULL;
+    snprintf(command, sizeof command,
+             "sqlite3 %s/hilo.db 'DROP TABLE token; PRAGMA user_version = 1'", f->dir);
+    assert_int_equal(system(command), 0);
+    assert_int_equal(try_open(f, (struct lane){0}, &error), 0);
+    load(f, &seen);
+    assert_int_equal(seen.n, 1);
+    assert_int_equal(seen.mark[0], 7);
+    put_token(f, "t", 1, 0);
+    assert_int_equal(count_tokens(f), 1);
+}
+
+/* Tokens are kept with the batch, replaced by one of the same text, and forgotten when
+ * that is asked for; also after a restart. */
+static void test_tokens(void **state)
+{
+    struct fixture *f = *state;
+    struct store_op ops[3] = {
+        {.kind = STORE_TOKEN,
+         .token = {.text = "u", .len = 1, .first = 9, .at_ms = 20}},
+        reserve(create(f, "a", 0), 1, 10, 0, 1000),
+        {.kind = STORE_PURGE, .token = {.at_ms = 10}, .uptime_ms = 77}};
+
+    put_token(f, "t", 1, 5);
+    put_token(f, "t", 2, 6);
+    assert_int_equal(count_tokens(f), 1);
+    assert_true(token_seen.first == 2 && token_seen.count == 3 &&
+                token_seen.asked == 5 && token_seen.atleast == 4 &&
+                token_seen.counter == 1 && token_seen.at_ms == 6 &&
+                token_seen.len == 1);
+    assert_int_equal(commit(f, ops, 3), STORE_DONE);
+    reopen(f);
+    assert_int_equal(count_tokens(f), 1);
+    assert_int_equal(token_seen.first, 9);
+    assert_int_equal(f->id.uptime_ms, 77);
 }
 
 /* A failed sync: the batch grants nothing, and nothing is believed afterwards. */
@@ -517,6 +598,8 @@ int main(void)
         of(test_everything_is_there_after_a_restart, &store_sqlite),
         of(test_a_contradicting_lane_is_refused, &store_sqlite),
         of(test_what_is_not_ours_is_refused, &store_sqlite),
+        of(test_an_older_schema_is_brought_up, &store_sqlite),
+        of(test_tokens, &store_sqlite),
         of(test_a_failed_write_moves_nothing, &store_sqlite),
         of(test_what_a_failed_write_may_have_moved_is_burnt, &store_sqlite),
         of(test_a_failed_sync_is_the_end, &store_sqlite),

@@ -1,0 +1,174 @@
+"""token_test.py - grants that can be asked for again."""
+
+import os
+import random
+import sqlite3
+import threading
+
+import harness
+from harness import Client, wait_until
+
+
+class Tokens(harness.Case):
+    def setUp(self):
+        self.start()
+
+    def start(self, *args, data=None, **kw):
+        self.server = self.hilod(*args, data=data, **kw)
+        self.c = self.client(self.server)
+
+    def block(self, name="a", count=10, token="t", *more, c=None):
+        return tuple(int(x) for x in (c or self.c).call("BLOCK", name, count, "TOKEN", token, *more))
+
+    def test_the_same_again(self):
+        for durability in ("ahead", "each"):
+            self.c.call("SEQ", "CREATE", durability, "DURABILITY", durability)
+            first = self.block(durability, 10, "t" + durability)
+            self.assertEqual(first, (1, 10, 1))
+            self.c.call("BLOCK", durability, 5)
+            self.assertEqual(self.block(durability, 10, "t" + durability), first)
+            self.assertEqual(self.block(durability, 10, "t" + durability, c=self.client(self.server)), first)
+            self.assertEqual(self.block(durability, 10, "t" + durability, "FLOOR", 10**6), first)
+            self.assertEqual(self.block(durability, 10, "u" + durability), (16, 25, 1))
+            self.assertEqual(int(self.c.call("BLOCK", durability, 1)[0]), 26)
+        self.assertEqual(self.c.info()["tokens"], "4")
+        self.assertEqual(self.c.info()["token_repeats"], "6")
+
+    def test_after_a_crash_and_after_a_stop(self):
+        for end in (harness.Hilod.kill, harness.Hilod.stop):
+            blocks = {t: self.block("a", 7, t) for t in ("x" + end.__name__, "y" + end.__name__)}
+            end(self.server)
+            self.start(data=self.server.data)
+            for t, b in blocks.items():
+                self.assertEqual(self.block("a", 7, t), b)
+            fresh = self.block("a", 7, "z" + end.__name__)
+            self.assertGreater(fresh[0], max(b[1] for b in blocks.values()))
+
+    def test_another_request(self):
+        self.block("a", 10, "t")
+        for args in (("a", 11), ("b", 10), ("a", 10, "ATLEAST", 5)):
+            self.assertEqual(self.c.fails("BLOCK", *args, "TOKEN", "t").word, "TOKEN", args)
+        self.block("a", 10, "t")
+
+    def test_what_a_token_may_be(self):
+        for good in ("x", "!~", "x" * 128, "\"'{}"):
+            self.block("a", 1, good)
+        for bad in ("", "x" * 129, "a b", "a\n", "\x7f", "\xe9"):
+            self.assertEqual(self.c.fails("BLOCK", "a", 1, "TOKEN", bad).word, "BADARG", bad)
+        self.assertEqual(self.c.fails("BLOCK", "a", 1, "TOKEN").word, "BADARG")
+        self.assertEqual(self.c.fails("BLOCK", "a", 1, "TOKEN", "x", "TOKEN", "y").word, "BADARG")
+
+    def test_a_refusal_leaves_no_token(self):
+        self.c.call("SEQ", "CREATE", "small", "MAX", 5)
+        self.assertEqual(self.c.fails("BLOCK", "small", 10, "TOKEN", "t").word, "EXHAUSTED")
+        self.assertEqual(self.c.info()["tokens"], "0")
+        self.c.call("SEQ", "ALTER", "small", "MAX", 50)
+        self.assertEqual(self.block("small", 10, "t"), (1, 10, 1))
+        self.c.call("SEQ", "RETIRE", "small")
+        self.assertEqual(self.block("small", 10, "t"), (1, 10, 1))
+        self.assertEqual(self.c.fails("BLOCK", "small", 10, "TOKEN", "new").word, "NOSEQ")
+
+    def test_many_at_once_get_one_block(self):
+        for durability in ("ahead", "each"):
+            self.c.call("SEQ", "CREATE", durability, "DURABILITY", durability)
+            clients = [self.client(self.server) for _ in range(20)]
+            for i in range(20):
+                for c in clients:
+                    c.start("BLOCK", durability, 3, "TOKEN", "%s%d" % (durability, i))
+                self.assertEqual(len({tuple(c.reply()) for c in clients}), 1)
+
+    def test_a_pipeline_keeps_its_order(self):
+        c = self.c
+        c.send(b"".join(Client.encode("BLOCK", "a", 2, "TOKEN", "t%d" % (i % 30)) +
+                        Client.encode("INCR", "a") + Client.encode("BLOCK", "b", 1, "TOKEN", "t0")
+                        for i in range(60)))
+        blocks, ids = {}, []
+        for i in range(60):
+            block = tuple(map(int, c.reply()))
+            self.assertEqual(blocks.setdefault(i % 30, block), block)
+            ids.append(c.reply())
+            self.assertEqual(c.reply().word, "TOKEN")
+        ids += [n for a, b, _ in blocks.values() for n in range(a, b + 1)]
+        self.disjoint(ids)
+
+    def test_who_leaves_may_come_back_for_it(self):
+        for i in range(50):
+            with self.server.client() as c:
+                c.start("BLOCK", "a", 3, "TOKEN", "t%d" % i)
+            block = self.block("a", 3, "t%d" % i)
+            self.assertEqual(self.block("a", 3, "t%d" % i), block)
+
+    def test_they_are_bounded_and_none_goes_early(self):
+        self.start("--max-tokens", "5")
+        blocks = [self.block("a", 1, "t%d" % i) for i in range(5)]
+        e = self.c.fails("BLOCK", "a", 1, "TOKEN", "more")
+        self.assertEqual(e.word, "TOKEN")
+        self.assertIn("max_tokens", str(e))
+        self.assertEqual([self.block("a", 1, "t%d" % i) for i in range(5)], blocks)
+        self.start("--max-tokens", "0")
+        self.assertEqual(self.c.fails("BLOCK", "a", 1, "TOKEN", "t").word, "TOKEN")
+
+    def test_they_end_after_their_time(self):
+        self.start("--token-ttl", "1")
+        first = self.block("a", 1, "t")
+        wait_until(lambda: self.c.info()["tokens"] == "0", "the token to go")
+        self.assertGreater(self.block("a", 1, "t"), first)
+        self.server.kill()
+        db = sqlite3.connect(os.path.join(self.server.data, "hilo.db"))
+        self.assertEqual(db.execute("SELECT count(*) FROM token").fetchone(), (1,))
+        db.close()
+
+    def test_many_end_in_portions(self):
+        self.start("--token-ttl", "2")
+        for i in range(0, 5000, 500):
+            self.c.send(b"".join(Client.encode("BLOCK", "a", 1, "TOKEN", "t%d" % k)
+                                 for k in range(i, i + 500)))
+            [self.c.reply() for _ in range(500)]
+        wait_until(lambda: self.c.info()["tokens"] == "0", "the tokens to go")
+
+    def test_time_stands_still_while_it_does_not_run(self):
+        self.start("--token-ttl", "60")
+        first = self.block("a", 1, "t")
+        self.server.stop()
+        db = sqlite3.connect(os.path.join(self.server.data, "hilo.db"))
+        self.assertLess(db.execute("SELECT at FROM token").fetchone()[0], 60000)
+        db.close()
+        self.start("--token-ttl", "60", data=self.server.data)
+        self.assertEqual(self.block("a", 1, "t"), first)
+
+    def test_crashes_under_load_repeat_nothing_and_forget_nothing(self):
+        known, ids, lock = {}, {}, threading.Lock()
+        for round_ in range(12 if harness.LONG else 4):
+            stop = threading.Event()
+
+            def load(k):
+                rng = random.Random(harness.SEED + 100 * round_ + k)
+                try:
+                    with self.server.client() as c:
+                        while not stop.is_set():
+                            token = "t%d" % rng.randrange(3000)
+                            b = tuple(map(int, c.call("BLOCK", "a", 1 + len(token) % 3, "TOKEN", token)))
+                            with lock:
+                                assert known.setdefault(token, b) == b, (token, known[token], b)
+                                assert ids.setdefault(b[0], token) == token
+                except (harness.Closed, OSError):
+                    pass
+                except AssertionError as e:
+                    wrong.append(e)
+
+            wrong, goal = [], len(known) + 150
+            threads = [threading.Thread(target=load, args=(k,)) for k in range(6)]
+            [t.start() for t in threads]
+            wait_until(lambda: len(known) > goal or wrong, "load")
+            self.server.kill()
+            stop.set()
+            [t.join() for t in threads]
+            self.assertEqual(wrong, [])
+            self.start(data=self.server.data)
+        for token, b in list(known.items())[:300]:
+            self.assertEqual(self.block("a", 1 + len(token) % 3, token), b)
+        self.disjoint([n for a, b, _ in known.values() for n in range(a, b + 1)])
+
+
+if __name__ == "__main__":
+    harness.main()
