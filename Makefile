@@ -47,8 +47,8 @@ LIB_CFLAGS = $(shell pkg-config --cflags libevent_core jansson)
 LIB_LIBS   = $(shell pkg-config --libs libevent_core)
 
 # What servers and clients share; then what only one of them needs. All of it is pure.
-SHARED_SRC = common/error.c common/lane.c common/name.c common/number.c common/run.c
-COMMON_SRC = $(SHARED_SRC) common/alloc.c common/crc.c common/record.c common/reply.c \
+SHARED_SRC = common/crc.c common/error.c common/lane.c common/name.c common/number.c common/run.c
+COMMON_SRC = $(SHARED_SRC) common/alloc.c common/record.c common/reply.c \
              common/resp.c
 # libhilo, and the command line beside it.
 LIB_SRC    = $(SHARED_SRC) common/cache.c common/reply_parse.c common/request_write.c \
@@ -135,7 +135,7 @@ $(OUT)/tests/driver: tests/driver.c common/error.c $(OUT)/libhilo.a Makefile
 
 # One module of the library by itself.
 $(OUT)/tests/hot_test: tests/hot_test.c $(OBJ)/pic/client/hot.o $(OBJ)/pic/common/run.o \
-                       $(OBJ)/pic/common/lane.o Makefile
+                       $(OBJ)/pic/common/crc.o $(OBJ)/pic/common/lane.o Makefile
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -Icommon -Iclient $(ALL_LDFLAGS) -o $@ $(filter-out Makefile,$^) -lcmocka
 

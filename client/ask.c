@@ -61,7 +61,11 @@ size_t ask_write(const struct ask *a, char *buf, size_t size)
 {
     struct request_writer w;
 
-    request_begin(&w, buf, size, 3u + (a->exact ? 0u : 2u) + (a->floor > 0 ? 2u : 0u));
+    bool token = a->token[0] != '\0';
+
+    request_begin(&w, buf, size,
+                  3u + (a->exact ? 0u : 2u) + (a->floor > 0 ? 2u : 0u) +
+                      (token ? 2u : 0u));
     request_text(&w, "BLOCK");
     request_text(&w, a->name);
     request_number(&w, a->count);
@@ -72,6 +76,10 @@ size_t ask_write(const struct ask *a, char *buf, size_t size)
     if (a->floor > 0) {
         request_text(&w, "FLOOR");
         request_number(&w, a->floor);
+    }
+    if (token) {
+        request_text(&w, "TOKEN");
+        request_text(&w, a->token);
     }
     return request_end(&w);
 }

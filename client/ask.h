@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "hilo.h"
+#include "name.h"
 
 struct hilo_seq;
 
@@ -21,7 +22,8 @@ struct ask {
     struct hilo_seq *seq;    /* NULL when the sequence was closed meanwhile */
     struct block_call *call; /* NULL for the stock, or when the caller has left */
     char name[HILO_NAME_MAX + 1];
-    bool exact; /* count ids, no fewer */
+    char token[TOKEN_MAX_LEN + 1]; /* empty: it can't be asked for again */
+    bool exact;                    /* count ids, no fewer */
     uint64_t count;
     uint64_t floor;      /* all ids have to be above it; set when it is sent */
     int64_t sent_us;     /* set when it is sent */

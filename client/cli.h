@@ -21,7 +21,7 @@ struct cli {
 
     /* Of single commands; NULL or 0 where not given. */
     uint64_t count;
-    const char *start, *max, *durability;
+    const char *start, *max, *durability, *token;
     unsigned threads;
     unsigned rounds;
     double interval_s;

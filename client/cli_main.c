@@ -11,6 +11,7 @@
 #include <unistd.h>
 #include "cli.h"
 #include "error.h"
+#include "name.h"
 #include "number.h"
 #include "version.h"
 
@@ -25,7 +26,8 @@ struct command {
 
 static const struct command commands[] = {
     {"next", 1, 1, cli_next, "NAME [-n COUNT]", "take ids, one on a line", "n"},
-    {"block", 2, 2, cli_block, "NAME COUNT", "take a block: first, last and step", ""},
+    {"block", 2, 2, cli_block, "NAME COUNT [--token T]",
+     "take a block: first, last and step", "k"},
     {"create", 1, 1, cli_create,
      "NAME [--start ID] [--max ID] [--durability ahead|each]",
      "make a sequence, on every server", "SMD"},
@@ -57,6 +59,7 @@ static const struct option options[] = {
     {"start", required_argument, NULL, 'S'},
     {"max", required_argument, NULL, 'M'},
     {"durability", required_argument, NULL, 'D'},
+    {"token", required_argument, NULL, 'k'},
     {"threads", required_argument, NULL, 't'},
     {"interval", required_argument, NULL, 'I'},
     {"help", no_argument, NULL, 'h'},
@@ -215,6 +218,8 @@ static const char *option_name(int letter)
         return "--max";
     case 'D':
         return "--durability";
+    case 'k':
+        return "--token";
     default:
         return "--interval";
     }
@@ -246,6 +251,12 @@ static bool set_option(struct cli *c, int letter, const char *value,
     case 'M':
         c->max = value;
         return cli_number(c, "--max", value, 1, HILO_ID_MAX, &n);
+    case 'k':
+        c->token = value;
+        if (token_valid(value, strlen(value)))
+            return true;
+        cli_fail(c, HILO_EARG, "--token has to be " TOKEN_RULE);
+        return false;
     case 'D':
         c->durability = value;
         if (strcmp(value, "ahead") == 0 || strcmp(value, "each") == 0)

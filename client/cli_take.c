@@ -156,7 +156,7 @@ int cli_block(struct cli *c, int argc, char **argv)
     rc = cli_open(c, argv[0], NULL, &h, &s);
     if (rc != 0)
         return rc;
-    rc = hilo_block(s, count, NULL, &r);
+    rc = hilo_block(s, count, c->token, &r);
     hilo_errmsg(h, text, sizeof text);
     hilo_close(h);
     if (rc != 0)

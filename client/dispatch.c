@@ -111,22 +111,39 @@ static bool is_usable(struct server *sv, const struct hilo_seq *s, bool connect,
     return false;
 }
 
-static struct server *choose(struct hilo *h, const struct hilo_seq *s, int64_t now_us,
+/* Whether a server may be the one that keeps a token: it is, or nobody knows yet. */
+static bool may_keep(const struct server *sv, const char *token)
+{
+    const struct identity *id = &sv->id;
+
+    return token[0] == '\0' || !sv->met || id->shared ||
+           id->lane.number == lane_of_token(token, strlen(token), id->lane.lanes);
+}
+
+static struct server *choose(struct hilo *h, const struct ask *a, int64_t now_us,
                              struct refusals *r)
 {
     unsigned from = h->policy == HILO_PRIMARY ? 0 : h->turn;
+    const struct hilo_seq *s = a->seq;
     bool connect = true;
 
     *r = (struct refusals){.until_us = INT64_MAX};
     for (unsigned i = 0; i < h->n_servers; i++) {
         struct server *sv = &h->servers[(from + i) % h->n_servers];
 
+        if (!may_keep(sv, a->token))
+            continue;
         if (is_usable(sv, s, connect, now_us, r))
             return sv;
         /* Who comes first is waited for before others are connected, but only once. */
-        if (h->policy == HILO_PRIMARY && sv->state != SERVER_DOWN &&
-            sv->state != SERVER_READY && sv->failures == 0)
+        if (h->policy == HILO_PRIMARY && a->token[0] == '\0' &&
+            sv->state != SERVER_DOWN && sv->state != SERVER_READY && sv->failures == 0)
             connect = false;
+    }
+    if (r->err == 0 && !r->hope) {
+        r->err = HILO_EUNAVAIL;
+        text_add(r->why, sizeof r->why,
+                 "none of the servers has the lane that keeps this token");
     }
     return NULL;
 }
@@ -155,7 +172,7 @@ static bool dispatch_one(struct hilo *h, struct ask *a, int64_t now_us,
 {
     struct hilo_seq *s = a->seq;
     struct refusals r;
-    struct server *sv = choose(h, s, now_us, &r);
+    struct server *sv = choose(h, a, now_us, &r);
     struct member *m;
 
     if (sv != NULL) {
@@ -196,7 +213,7 @@ int64_t dispatch_run(struct hilo *h, int64_t now_us)
 
 /* What stands in a caller's way at this moment. A server that is there but slow or in
  * trouble says more than one that is away. */
-int dispatch_late(struct hilo *h, const struct hilo_seq *s)
+int dispatch_late(struct hilo *h, const struct hilo_seq *s, const char *token)
 {
     char why[MESSAGE_MAX] = "";
     int err = HILO_EUNAVAIL;
@@ -206,6 +223,8 @@ int dispatch_late(struct hilo *h, const struct hilo_seq *s)
         const struct member *m = &s->members[i];
         const char *sep = why[0] != '\0' ? "; " : "";
 
+        if (!may_keep(sv, token))
+            continue;
         if (m->err != 0) {
             text_add(why, sizeof why, "%s%s", sep, m->why);
             err = err == HILO_EUNAVAIL && !lasts(m->err) ? m->err : err;
@@ -342,6 +361,7 @@ static int check_block(const struct server *sv, const struct ask *a,
     /* Answers of one server come in order, so each has to be above the one before. */
     uint64_t last = seen_last(a->seq->seen, &sv->id, sv->number);
     uint64_t floor = last > a->floor ? last : a->floor, count;
+    bool again = a->token[0] != '\0'; /* it may have been granted long ago */
     struct lane l = sv->id.lane;
     struct run r;
 
@@ -372,7 +392,7 @@ static int check_block(const struct server *sv, const struct ask *a,
                  r.first, r.last, l.number, l.lanes);
         return HILO_ELANE;
     }
-    if (r.first <= floor) {
+    if (r.first <= floor && !again) {
         snprintf(text, SERVER_WHY_MAX,
                  "%s went back: its block begins at %" PRIu64 ", but %" PRIu64
                  " was had before; was an old copy put back? advance it above that",
@@ -387,7 +407,8 @@ static void filled(struct server *sv, struct ask *a, struct run r, int64_t now_u
 {
     struct member *m = &a->seq->members[sv->number];
 
-    seen_note(a->seq->seen, &sv->id, sv->number, r.last);
+    if (r.last > seen_last(a->seq->seen, &sv->id, sv->number))
+        seen_note(a->seq->seen, &sv->id, sv->number, r.last);
     m->ids += run_count(r);
     m->round_us = (uint64_t)(now_us - a->sent_us);
     m->err = 0;
@@ -467,7 +488,10 @@ static void on_lost(struct server *sv, struct ask *a)
 {
     if (a->seq != NULL)
         a->seq->members[sv->number].failures++;
-    end_failed(sv->owner, a, sv->err, sv->why);
+    if (a->seq != NULL && a->call != NULL && a->token[0] != '\0')
+        dispatch_ask(sv->owner, a); /* with a token it is safe to ask again */
+    else
+        end_failed(sv->owner, a, sv->err, sv->why);
 }
 
 static bool on_enter(struct server *sv)

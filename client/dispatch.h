@@ -16,7 +16,7 @@ int64_t dispatch_run(struct hilo *h, int64_t now_us);
 void dispatch_forget(struct hilo *h, struct ask *a);
 
 /* The error of a caller whose time is up; says it (handle_say). */
-int dispatch_late(struct hilo *h, const struct hilo_seq *s);
+int dispatch_late(struct hilo *h, const struct hilo_seq *s, const char *token);
 
 /* What servers tell. */
 extern const struct server_events dispatch_events;

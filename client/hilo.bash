@@ -14,7 +14,7 @@ _hilo() {
     case $prev in
     --password-file) COMPREPLY=($(compgen -f -- "$cur")); return ;;
     --durability) COMPREPLY=($(compgen -W "ahead each" -- "$cur")); return ;;
-    --server | -s | --timeout | --start | --max | --interval | -n | -t) return ;;
+    --server | -s | --timeout | --start | --max | --token | --interval | -n | -t) return ;;
     esac
     case $cur in
     -*)
@@ -22,6 +22,7 @@ _hilo() {
         next) general="-n $general" ;;
         create) general="--start --max --durability $general" ;;
         alter) general="--max --durability $general" ;;
+        block) general="--token $general" ;;
         top) general="--interval -n $general" ;;
         bench) general="-n -t $general" ;;
         esac

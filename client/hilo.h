@@ -199,10 +199,17 @@ typedef struct hilo_run {
 } hilo_run;
 
 /* A block of exactly count ids, straight from a server, past the stock. It may be as
- * large as a server's max_block and its stripe (HILO_EBADARG otherwise). It is never
- * asked for again by itself: after HILO_ETIMEDOUT, or HILO_EUNAVAIL when a connection
- * broke, nobody knows whether a server granted a block, which then is a gap. token has
- * to be NULL for now (HILO_EARG). */
+ * large as a server's max_block and its stripe (HILO_EBADARG otherwise).
+ *
+ * token is NULL, or 1 to 128 printable bytes without spaces, by which the same block
+ * can be asked for again: after an error, a crash of either side, or from another
+ * program, for as long as the server's token_ttl (24 h). With another sequence or count
+ * it is HILO_ETOKEN. One server keeps it, chosen by its text (the CRC-32C of it modulo
+ * the number of lanes): while that one is away, HILO_EUNAVAIL or HILO_ETIMEDOUT.
+ *
+ * Without a token it is never asked for again by itself: after HILO_ETIMEDOUT, or
+ * HILO_EUNAVAIL when a connection broke, nobody knows whether a server granted a block,
+ * which then is a gap. */
 int hilo_block(hilo_seq *s, uint64_t count, const char *token, hilo_run *ret);
 
 /* Called with one id and 0, or with 0 and an error. */

@@ -192,7 +192,7 @@ int64_t seq_check(struct hilo_seq *s, int64_t now_us)
             continue;
         }
         s->n_async--;
-        w->err = dispatch_late(s->h, s);
+        w->err = dispatch_late(s->h, s, "");
         waiter_push(&s->h->decided, w);
     }
     return next;
@@ -230,7 +230,7 @@ static int wait_for_ids(struct hilo_seq *s, uint32_t n, int64_t deadline_us,
             return HILO_EARG;
         }
         if (now_us >= deadline_us)
-            return dispatch_late(s->h, s);
+            return dispatch_late(s->h, s, "");
         s->waits += !waited;
         waited = true;
         s->waiting++;

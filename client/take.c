@@ -135,7 +135,7 @@ int hilo_next_many(hilo_seq *s, size_t n, uint64_t *ret_ids)
 /* --- straight from a server --- */
 
 /* Locked. */
-static int wait_for_call(struct hilo_seq *s, struct block_call *call)
+static int wait_for_call(struct hilo_seq *s, struct block_call *call, const char *token)
 {
     struct timespec until = steady_timespec(deadline(s));
     int late = 0;
@@ -148,7 +148,7 @@ static int wait_for_call(struct hilo_seq *s, struct block_call *call)
     if (call->ask == NULL)
         return call->err;
     dispatch_forget(s->h, call->ask);
-    return s->closed ? HILO_ECLOSED : dispatch_late(s->h, s);
+    return s->closed ? HILO_ECLOSED : dispatch_late(s->h, s, token);
 }
 
 int hilo_block(hilo_seq *s, uint64_t count, const char *token, hilo_run *ret)
@@ -157,8 +157,8 @@ int hilo_block(hilo_seq *s, uint64_t count, const char *token, hilo_run *ret)
     struct ask *a;
     int rc;
 
-    if (s == NULL || ret == NULL || token != NULL || count < 1 ||
-        count > HILO_BLOCK_MAX)
+    if (s == NULL || ret == NULL || count < 1 || count > HILO_BLOCK_MAX ||
+        (token != NULL && !token_valid(token, strlen(token))))
         return HILO_EARG;
     if (!hot_is_ours(s->head.hot, s->pid))
         return HILO_EFORK;
@@ -168,12 +168,14 @@ int hilo_block(hilo_seq *s, uint64_t count, const char *token, hilo_run *ret)
     if (a == NULL)
         return HILO_ENOMEM;
     a->exact = true;
+    if (token != NULL)
+        memcpy(a->token, token, strlen(token) + 1);
     a->call = &call;
     call.ask = a;
     pthread_mutex_lock(&s->h->lock);
     dispatch_ask(s->h, a);
     handle_wake(s->h);
-    rc = wait_for_call(s, &call);
+    rc = wait_for_call(s, &call, token != NULL ? token : "");
     pthread_mutex_unlock(&s->h->lock);
     if (rc == 0)
         *ret = call.run;

@@ -1,5 +1,6 @@
 /* lane.c - arithmetic of the grid. */
 #include "lane.h"
+#include "crc.h"
 #include "number.h"
 
 bool lane_valid(struct lane l)
@@ -56,4 +57,9 @@ uint64_t lane_boundary(struct lane l, uint64_t position)
 uint64_t lane_step(struct lane l)
 {
     return l.stripe == 1 ? l.lanes : 1;
+}
+
+uint32_t lane_of_token(const char *token, size_t len, uint32_t lanes)
+{
+    return crc32c(0, token, len) % lanes + 1;
 }

@@ -16,6 +16,7 @@
 #define HILO_LANE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define LANES_MAX        1024
@@ -50,5 +51,9 @@ uint64_t lane_boundary(struct lane l, uint64_t position);
 
 /* The distance between neighbouring ids of one block. */
 uint64_t lane_step(struct lane l);
+
+/* The lane, of so many, whose server keeps this token: its CRC-32C modulo lanes, plus
+ * 1. All clients of a deployment have to agree on that. */
+uint32_t lane_of_token(const char *token, size_t len, uint32_t lanes);
 
 #endif

@@ -80,3 +80,14 @@ bool name_match(const char *pattern, size_t pattern_len, const char *p, size_t l
         at++;
     return at == pattern_len;
 }
+
+bool token_valid(const char *p, size_t len)
+{
+    if (len < 1 || len > TOKEN_MAX_LEN)
+        return false;
+    for (size_t i = 0; i < len; i++) {
+        if (p[i] <= ' ' || p[i] > '~')
+            return false;
+    }
+    return true;
+}

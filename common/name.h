@@ -22,4 +22,10 @@ uint64_t name_hash(const char *p, size_t len, uint64_t seed);
  * length. */
 bool name_match(const char *pattern, size_t pattern_len, const char *p, size_t len);
 
+/* Tokens, by which a caller asks for a grant again. */
+#define TOKEN_MAX_LEN 128
+#define TOKEN_RULE    "1 to 128 printable bytes without spaces"
+
+bool token_valid(const char *p, size_t len);
+
 #endif

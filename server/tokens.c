@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include "error.h"
-#include "name.h"
 
 #define BUCKETS_LEAST 64
 #define PORTION       1000  /* tokens removed at a time */
@@ -25,17 +24,6 @@ struct token {
     uint32_t len;
     char text[];
 };
-
-bool token_valid(const char *p, size_t len)
-{
-    if (len < 1 || len > TOKEN_MAX_LEN)
-        return false;
-    for (size_t i = 0; i < len; i++) {
-        if (p[i] <= ' ' || p[i] > '~')
-            return false;
-    }
-    return true;
-}
 
 /* --- the table --- */
 

@@ -17,11 +17,9 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "batch.h"
+#include "name.h"
 #include "request.h"
 #include "seq.h"
-
-#define TOKEN_MAX_LEN 128
-#define TOKEN_RULE    "1 to 128 printable bytes without spaces"
 
 struct token;
 
@@ -38,8 +36,6 @@ struct tokens {
     int64_t purged_ms;
     uint64_t repeats, refused; /* statistics */
 };
-
-bool token_valid(const char *p, size_t len);
 
 bool tokens_init(struct tokens *t, struct request_pool *pool, int64_t uptime_ms,
                  int64_t now_ms, uint64_t seed);

@@ -311,7 +311,8 @@ static void test_arguments(void **state)
     assert_int_equal(hilo_next_many(k.s, 0, &id), HILO_EARG);
     assert_int_equal(hilo_next_many(k.s, 1, NULL), HILO_EARG);
     assert_int_equal(hilo_block(k.s, 0, NULL, &r), HILO_EARG);
-    assert_int_equal(hilo_block(k.s, 1, "token", &r), HILO_EARG);
+    assert_int_equal(hilo_block(k.s, 1, "", &r), HILO_EARG);
+    assert_int_equal(hilo_block(k.s, 1, "a b", &r), HILO_EARG);
     assert_int_equal(hilo_block(k.s, 1, NULL, NULL), HILO_EARG);
     assert_int_equal(hilo_next_async(k.s, NULL, NULL), HILO_EARG);
     assert_int_equal(hilo_stats(k.s, &st), HILO_EARG);

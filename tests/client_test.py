@@ -557,6 +557,75 @@ class Outage(Case):
         self.assertGreater(rounds, 0)
 
 
+class Tokens(Case):
+    def pair(self):
+        self.servers = [self.hilod("--lane", "%d/2" % i, "--auto-create", "yes") for i in (1, 2)]
+        return ",".join(map(address, self.servers))
+
+    @staticmethod
+    def of_lane(lane):
+        """Tokens that lane of two keeps."""
+        def crc32c(data):
+            crc = 0xffffffff
+            for byte in data:
+                crc ^= byte
+                for _ in range(8):
+                    crc = crc >> 1 ^ (0x82f63b78 if crc & 1 else 0)
+            return crc ^ 0xffffffff
+
+        return [t for t in ("t%d" % i for i in range(100)) if crc32c(t.encode()) % 2 + 1 == lane]
+
+    def test_the_same_block_from_whichever_program_and_order_of_servers(self):
+        at = self.pair()
+        d, e = self.driver(at), self.driver(",".join(reversed(at.split(","))))
+        blocks = {t: d.call("block", 0, 10, t) for t in self.of_lane(1)[:10] + self.of_lane(2)[:10]}
+        self.assertEqual(len(set(blocks.values())), 20)
+        d.call("next", 0, 5000)  # what was seen since does not matter
+        for token, block in blocks.items():
+            self.assertEqual(e.call("block", 0, 10, token), block)
+            self.assertEqual(d.call("block", 0, 10, token), block)
+        self.assertEqual([self.client(s).info()["tokens"] for s in self.servers], ["10", "10"])
+        self.assertEqual(d.fails("block", 0, 11, "t0").word, "TOKEN")
+        self.assertEqual(d.fails("block", 0, 11, "x" * 129).word, "ARG")
+
+    def test_while_its_lane_is_away_it_waits_and_says_so(self):
+        d = self.driver(self.pair(), open_options="timeout_ms=300")
+        mine, other = self.of_lane(1)[0], self.of_lane(2)[0]
+        block = d.call("block", 0, 10, other)
+        d.call("block", 0, 10, mine)
+        self.servers[1].kill()
+        e = d.fails("block", 0, 10, other)
+        self.assertEqual(e.word, "UNAVAIL")
+        self.assertIn(address(self.servers[1]), e.message)
+        self.assertNotIn(address(self.servers[0]), e.message)
+        d.call("block", 0, 10, mine)
+        again = self.hilod("--lane", "2/2", data=self.servers[1].data,
+                           listen=address(self.servers[1]))
+        self.assertEqual(self.driver(address(again)).call("block", 0, 10, other), block)
+
+    def test_a_lane_nobody_has(self):
+        self.pair()
+        d = self.driver(address(self.servers[0]))
+        d.call("block", 0, 10, self.of_lane(1)[0])
+        e = d.fails("block", 0, 10, self.of_lane(2)[0])
+        self.assertEqual(e.word, "UNAVAIL")
+        self.assertIn("none of the servers has the lane", e.message)
+
+    def test_an_answer_that_was_lost_is_asked_for_again(self):
+        server = self.hilod()
+        proxy = self.proxy(lambda: server.port)
+        d = self.driver(proxy, open_options="timeout_ms=20000 request_ms=300")
+        d.call("block", 0, 10, "first")
+        proxy.silent = True
+        d.start("block", 0, 10, "lost")
+        watch = self.client(server)
+        harness.wait_until(lambda: watch.info()["tokens"] == "2", "the grant")
+        proxy.silent = False
+        block = d.finish()
+        self.assertEqual(block, self.driver(address(server)).call("block", 0, 10, "lost"))
+        self.assertEqual(watch.info()["tokens"], "2")
+
+
 class Costs(Case):
     """Release build only: what the system and valgrind see."""
 

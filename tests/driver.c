@@ -3,7 +3,7 @@
  *     open SERVERS [timeout_ms=N request_ms=N policy=primary password=W name=W]
  *     seq HANDLE NAME [block_min=N block_max=N hold_ms=N local_ids=N on_demand=N
  *         timeout_ms=N]
- *     next SEQ [COUNT] | try SEQ | many SEQ COUNT | block SEQ COUNT
+ *     next SEQ [COUNT] | try SEQ | many SEQ COUNT | block SEQ COUNT [TOKEN]
  *     blocks SEQ THREADS COUNT  a block of COUNT for each thread, at once
  *     async SEQ COUNT         COUNT callbacks; waits for all of them
  *     burst SEQ THREADS COUNT COUNT ids by each thread; keep=FILE writes them down
@@ -180,12 +180,12 @@ static void do_many(char **w)
     free(ids);
 }
 
-static void do_block(char **w)
+static void do_block(char **w, int n)
 {
     int at = atoi(w[1]);
     double begin = now_ms();
     hilo_run r;
-    int rc = hilo_block(seqs[at], strtoull(w[2], NULL, 10), NULL, &r);
+    int rc = hilo_block(seqs[at], strtoull(w[2], NULL, 10), n > 3 ? w[3] : NULL, &r);
 
     if (rc != 0)
         fail(rc, begin, handle_of[at]);
@@ -479,7 +479,7 @@ static void run(char **w, int n)
     } else if (strcmp(w[0], "many") == 0) {
         do_many(w);
     } else if (strcmp(w[0], "block") == 0) {
-        do_block(w);
+        do_block(w, n);
     } else if (strcmp(w[0], "blocks") == 0) {
         do_blocks(w);
     } else if (strcmp(w[0], "async") == 0) {
