@@ -26,8 +26,9 @@ struct store_batch {
     enum store_backup backup;
     struct store_error backup_error;
     /* How far the batch has come, see guard.h. */
-    bool committed; /* to the store */
-    bool noted;     /* its lines are the witness's to write */
+    bool committed;  /* to the store */
+    bool noted;      /* its lines are the witness's to write, ... */
+    bool needs_sync; /* ... and to sync */
 };
 
 /* The next operation of the batch, zeroed; NULL when memory is out. Valid until the

@@ -209,17 +209,19 @@ static void hold(struct batcher *b, int64_t now_ms)
     b->last_error_ms = clock_wall_ms();
     snprintf(b->last_error, sizeof b->last_error, "%s", held->error.text);
     log_limited(&b->failure_log, LOG_WARNING, "%s", held->error.text);
-    for (size_t i = 0; i < held->n; i++)
-        seq_refuse_grants(held->ops[i].owner, HILO_ESTORAGE, b->last_error);
+    for (size_t i = 0; i < held->n; i++) {
+        const struct store_op *op = &held->ops[i];
+
+        if (op->kind != STORE_TOKEN && op->kind != STORE_PURGE)
+            seq_refuse_others(op->owner, HILO_ESTORAGE, b->last_error);
+    }
     tokens_refuse(&b->tokens, b->last_error);
     while (b->first != NULL) {
         struct seq *s = pop(b);
 
-        if (s->state == SEQ_NEW) {
+        if (s->state == SEQ_NEW)
             s->state = SEQ_VOID;
-            seq_refuse_all(s, HILO_ESTORAGE, b->last_error);
-        }
-        seq_refuse_grants(s, HILO_ESTORAGE, b->last_error);
+        seq_refuse_all(s, HILO_ESTORAGE, b->last_error);
         forget_if_void(b, s);
     }
 }

@@ -2,6 +2,7 @@
 #include "guard.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "clock.h"
@@ -37,7 +38,7 @@ static struct record record_of(const struct guard *g, const char *name, size_t n
         .max = attr->max,
         .each = attr->each,
         .retired = attr->retired,
-        .rate = counter <= g->n_rates ? g->rates[counter - 1] : 0,
+        .rate = counter <= g->n_counters ? g->counters[counter - 1].rate : 0,
     };
 }
 
@@ -47,21 +48,29 @@ static struct counter_attr attr_of(const struct record *r)
         .start = r->start, .max = r->max, .each = r->each, .retired = r->retired};
 }
 
+/* NULL when memory is out. */
+static struct guard_counter *counter_of(struct guard *g, uint64_t counter)
+{
+    if (counter > g->n_counters) {
+        uint64_t n = counter > 32 ? 2 * counter : 64;
+        struct guard_counter *all = realloc(g->counters, n * sizeof *all);
+
+        if (all == NULL)
+            return NULL;
+        memset(all + g->n_counters, 0, (n - g->n_counters) * sizeof *all);
+        g->counters = all;
+        g->n_counters = n;
+    }
+    return &g->counters[counter - 1];
+}
+
 static bool note_rate(struct guard *g, uint64_t counter, uint64_t rate)
 {
-    if (counter > g->n_rates) {
-        uint64_t n = counter > 32 ? 2 * counter : 64;
-        uint64_t *rates = realloc(g->rates, n * sizeof *rates);
+    struct guard_counter *c = counter_of(g, counter);
 
-        if (rates == NULL)
-            return false;
-        memset(rates + g->n_rates, 0, (n - g->n_rates) * sizeof *rates);
-        g->rates = rates;
-        g->n_rates = n;
-    }
-    if (rate > g->rates[counter - 1])
-        g->rates[counter - 1] = rate;
-    return true;
+    if (c != NULL && rate > c->rate)
+        c->rate = rate;
+    return c != NULL;
 }
 
 /* --- a new witness file --- */
@@ -83,15 +92,21 @@ static void add_counter(void *arg, uint64_t counter, const char *name, size_t na
 
 static int renew(struct guard *g, struct store_error *ret_error)
 {
+    struct store_error why = {.text = "out of memory"};
     struct renewal r = {.guard = g};
     struct record_header h = {.lane = g->id.lane, .epoch = g->id.epoch};
 
     memcpy(h.uuid, g->id.uuid, sizeof h.uuid);
     if (witness_renew_begin(g->witness, &h, ret_error) != 0)
         return -1;
-    if (g->engine->load(g->store, add_counter, &r, ret_error) != 0)
+    if (g->engine->load(g->store, add_counter, &r, &why) != 0)
         r.failed = true;
-    return witness_renew_end(g->witness, r.failed, ret_error);
+    if (r.failed)
+        *ret_error = why;
+    if (witness_renew_end(g->witness, r.failed, ret_error) != 0)
+        return -1;
+    g->syncs++;
+    return 0;
 }
 
 /* --- the start --- */
@@ -105,6 +120,8 @@ struct agreement {
     uint64_t unknown;  /* to the witness */
     uint64_t missing;  /* in the store */
     uint64_t behind;
+    uint64_t altered; /* counters whose last change the store has lost */
+    bool added;       /* lines to the witness */
     bool raise, failed;
     bool older;                   /* the witness is, somewhere */
     char first[NAME_MAX_LEN + 1]; /* of those behind */
@@ -131,23 +148,58 @@ static uint64_t goes_on(const struct agreement *a, const struct counter_attr *at
     return add_capped(to, a->acts->skip, limit);
 }
 
+static bool same_attr(const struct counter_attr *attr, const struct record *r)
+{
+    const struct counter_attr known = attr_of(r);
+
+    return counter_attr_same(attr, &known);
+}
+
+/* Whether the witness knows of a change that the store has lost. What the store alone
+ * knows was never answered, unless it was used without this witness. */
+static bool is_altered(const struct agreement *a, const struct record *r,
+                       const struct counter_attr *attr, uint64_t mark)
+{
+    return a->guard->id.witnessed && !same_attr(attr, r) &&
+           lane_first_above(a->guard->id.lane, r->last) == mark;
+}
+
+/* Where the store is ahead of the witness, that hears of it. */
+static void bring_up(struct agreement *a, uint64_t counter, const char *name,
+                     size_t name_len, const struct counter_attr *attr, uint64_t mark,
+                     const struct record *r)
+{
+    struct record line = record_of(a->guard, name, name_len, attr, counter, mark);
+
+    if (same_attr(attr, r) && line.last == r->last)
+        return;
+    a->added = true;
+    a->failed |= !witness_add(a->guard->witness, &line);
+}
+
 static void compare(void *arg, uint64_t counter, const char *name, size_t name_len,
                     const struct counter_attr *attr, uint64_t mark)
 {
     struct agreement *a = arg;
     struct record r;
+    uint64_t seen;
 
-    (void)attr;
     a->counters++;
     if (!witness_take(a->guard->witness, name, name_len, &r)) {
         a->unknown++;
         return;
     }
     a->failed |= !note_rate(a->guard, counter, r.rate);
-    if (lane_first_above(a->guard->id.lane, r.last) < mark)
+    seen = lane_first_above(a->guard->id.lane, r.last);
+    if (seen < mark)
         a->older = true;
-    if (lane_first_above(a->guard->id.lane, r.last) <= mark)
+    if (seen <= mark) {
+        if (is_altered(a, &r, attr, mark))
+            a->altered++;
+        else
+            bring_up(a, counter, name, name_len, attr, mark, &r);
         return;
+    }
     if (a->behind++ > 0)
         return;
     memcpy(a->first, name, name_len);
@@ -178,13 +230,13 @@ static void raise_counter(void *arg, uint64_t counter, const char *name,
         uint64_t seen = lane_first_above(a->guard->id.lane, r.last);
 
         rate = r.rate;
-        if (seen > mark) { /* and what it was altered to since */
+        if (seen > mark || is_altered(a, &r, attr, mark)) {
             from = seen;
             use = attr_of(&r);
         }
     }
     from = goes_on(a, &use, from, rate);
-    if (from == mark)
+    if (from == mark && counter_attr_same(&use, attr))
         return;
     op = add_op(a);
     if (op == NULL)
@@ -249,13 +301,24 @@ static void tell(const struct agreement *a)
                  "above what the witness knows",
                  witness_path(g->witness), a->behind, a->behind > 0 ? ", first " : "",
                  a->first, a->missing);
+    if (a->altered > 0)
+        log_line(LOG_WARNING,
+                 "%" PRIu64
+                 " sequences have other settings than their witness knows: a "
+                 "change was under way at a crash, or an older copy was put in place. "
+                 "They are as the witness says",
+                 a->altered);
     if (a->behind > 0)
         log_line(LOG_WARNING,
                  "sequence %s: the database says %" PRIu64 ", the witness %" PRIu64,
                  a->first, a->first_store, a->first_witness);
     if (a->acts->skip > 0)
-        log_line(LOG_WARNING, "skipped %" PRIu64 " ids in every sequence",
-                 a->acts->skip);
+        log_line(
+            LOG_WARNING,
+            "skipped %" PRIu64 " ids of this lane in %" PRIu64
+            " sequences, and in each that will be made: there may have been one of "
+            "its name",
+            a->acts->skip, a->counters);
 }
 
 static int agree(struct agreement *a, struct store_error *ret_error)
@@ -276,7 +339,7 @@ static int agree(struct agreement *a, struct store_error *ret_error)
     if (g->witness != NULL && witness_left(g->witness))
         a->raise = true;
     a->raise |= a->behind > 0;
-    if (a->raise || a->acts->skip > 0) {
+    if (a->raise || a->altered > 0 || a->acts->skip > 0) {
         if (g->engine->load(g->store, raise_counter, a, ret_error) != 0)
             return -1;
         if (g->witness != NULL)
@@ -307,6 +370,8 @@ static int reconcile(struct guard *g, const struct guard_acts *acts,
         if (rc == 0 && (witness_stale(g->witness) || differs ||
                         lines > 3 * a.counters + LINES_TO_SPARE))
             rc = renew(g, ret_error);
+        else if (rc == 0 && a.added)
+            rc = witness_write(g->witness, true, ret_error);
     }
     store_batch_free(&a.ops);
     return rc;
@@ -391,7 +456,9 @@ int guard_open(struct guard *g, const struct store_engine *engine,
     struct store_config use = *config;
     struct record_header h = {0};
 
-    *g = (struct guard){.engine = engine};
+    *g = (struct guard){.engine = engine, .syncs = 1};
+    use.has_to_exist = acts->new_witness || (acts->skip > 0 && !acts->from_witness);
+    use.skip = acts->skip;
     if (witness != NULL && look_first(witness, acts, &use, &h, ret_error) != 0)
         return -1;
     if (engine->open(&use, &g->store, &g->id, ret_error) != 0)
@@ -416,7 +483,7 @@ void guard_close(struct guard *g)
 {
     witness_close(g->witness);
     g->engine->close(g->store);
-    free(g->rates);
+    free(g->counters);
 }
 
 /* --- batches --- */
@@ -424,6 +491,26 @@ void guard_close(struct guard *g)
 static bool is_of_counter(const struct store_op *op)
 {
     return op->kind != STORE_TOKEN && op->kind != STORE_PURGE;
+}
+
+/* Whether what was written and may be lost is more than the margin makes up for. */
+static bool is_far(struct guard *g, const struct store_op *op)
+{
+    struct guard_counter *c = counter_of(g, op->counter);
+    bool far;
+
+    if (c == NULL)
+        return true;
+    if (c->written < g->syncs) { /* there was a sync after it */
+        c->synced_mark = c->mark;
+        c->synced_rate = c->written_rate;
+    }
+    far = op->mark > c->synced_mark &&
+          (op->mark - c->synced_mark) / MARGIN_S >= c->synced_rate;
+    c->mark = op->mark;
+    c->written_rate = c->rate;
+    c->written = g->syncs;
+    return far;
 }
 
 static bool add_ops(struct guard *g, const struct store_batch *b)
@@ -445,16 +532,18 @@ static bool add_ops(struct guard *g, const struct store_batch *b)
 }
 
 /* In `each` every grant is on the database's disk; a witness that is a second behind
- * is made up for by the margin. */
-static bool needs_sync(const struct store_batch *b)
+ * is made up for by the margin, as long as that is known to be large enough. */
+static bool needs_sync(struct guard *g, const struct store_batch *b)
 {
+    bool needs = false;
+
     for (size_t i = 0; i < b->n; i++) {
         const struct store_op *op = &b->ops[i];
 
-        if (is_of_counter(op) && (op->kind != STORE_RESERVE || !op->attr.each))
-            return true;
+        if (is_of_counter(op) && op->err == 0)
+            needs |= is_far(g, op) || op->kind != STORE_RESERVE || !op->attr.each;
     }
-    return false;
+    return needs;
 }
 
 static int testify(struct guard *g, struct store_batch *b)
@@ -471,10 +560,15 @@ static int testify(struct guard *g, struct store_batch *b)
         witness_spoil(g->witness); /* a new file will have all of it */
         return -1;
     }
+    if (!b->noted)
+        b->needs_sync = needs_sync(g, b);
     b->noted = true;
     if (witness_stale(g->witness) || witness_wasteful(g->witness))
         return renew(g, &b->error);
-    return witness_write(g->witness, looks || needs_sync(b), &b->error);
+    if (witness_write(g->witness, looks || b->needs_sync, &b->error) != 0)
+        return -1;
+    g->syncs += looks || b->needs_sync;
+    return 0;
 }
 
 static void measure(struct guard *g, struct store_batch *b, int64_t begin_us)
@@ -489,12 +583,17 @@ void guard_commit(struct guard *g, struct store_batch *b)
 {
     int64_t begin_us = clock_steady_us();
 
-    if (!b->committed) {
-        b->outcome = g->engine->commit(g->store, b->ops, b->n, &b->error);
-        b->committed = b->outcome == STORE_DONE;
+    /* Once committed, only the look at what the store stands on is repeated. */
+    b->outcome =
+        g->engine->commit(g->store, b->ops, b->committed ? 0 : b->n, &b->error);
+    b->committed = b->outcome == STORE_DONE;
+    if (b->committed && g->witness != NULL && testify(g, b) != 0) {
+        size_t len = strlen(b->error.text);
+
+        snprintf(b->error.text + len, sizeof b->error.text - len,
+                 "; hilod tries again by itself");
+        b->outcome = STORE_UNWITNESSED;
     }
-    if (b->committed && g->witness != NULL)
-        b->outcome = testify(g, b) == 0 ? STORE_DONE : STORE_UNWITNESSED;
     if (b->outcome != STORE_UNWITNESSED)
         b->committed = b->noted = false;
     if (b->outcome == STORE_DONE && b->backup_path != NULL)
@@ -506,8 +605,10 @@ void guard_give_back(struct guard *g, struct store_batch *b)
 {
     int64_t begin_us = clock_steady_us();
 
+    if (g->witness != NULL)
+        witness_look(g->witness);
     if (g->witness != NULL && b->n > 0 &&
-        (witness_stale(g->witness) || !add_ops(g, b) ||
+        ((witness_stale(g->witness) && renew(g, &b->error) != 0) || !add_ops(g, b) ||
          witness_write(g->witness, true, &b->error) != 0))
         b->outcome = STORE_FAILED;
     else

@@ -19,13 +19,21 @@ struct guard_acts {
     uint64_t skip;     /* positions to leave out in every counter */
 };
 
+/* What the witness says of a counter, and what of that is on the disk. */
+struct guard_counter {
+    uint64_t rate;                        /* the most ids seen in a second */
+    uint64_t mark, written_rate, written; /* the last line, and after which sync */
+    uint64_t synced_mark, synced_rate;
+};
+
 struct guard {
     const struct store_engine *engine;
     struct store *store;
     struct store_identity id;
-    struct witness *witness; /* NULL: there is none */
-    uint64_t *rates;         /* by handle - 1: the most ids seen in a second */
-    uint64_t n_rates;
+    struct witness *witness;        /* NULL: there is none */
+    struct guard_counter *counters; /* by handle - 1 */
+    uint64_t n_counters;
+    uint64_t syncs; /* of the witness, as far as this counts them */
     int64_t looked_ms;
     uint64_t behind; /* counters the store was behind in, at the start */
 };

@@ -406,11 +406,20 @@ void seq_refuse_all(struct seq *s, int err, const char *why)
     }
 }
 
-void seq_refuse_grants(struct seq *s, int err, const char *why)
+void seq_refuse_others(struct seq *s, int err, const char *why)
 {
-    while (s->head != NULL && request_is_grant(s->head)) {
-        request_refuse(s->head, err, "%s", why);
-        pop(s);
+    struct request *kept = NULL;
+
+    if (s->state == SEQ_LIVE && !s->op_is_fetch) {
+        kept = s->head;
+        s->head = kept->next;
+        if (s->head == NULL)
+            s->tail = NULL;
+    }
+    seq_refuse_all(s, err, why);
+    if (kept != NULL) {
+        kept->next = NULL;
+        s->head = s->tail = kept;
     }
 }
 

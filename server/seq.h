@@ -100,8 +100,9 @@ void seq_describe(const struct seq *s, struct store_op *op);
 
 /* Granting has ended for good: refuses all that wait. */
 void seq_refuse_all(struct seq *s, int err, const char *why);
-/* Refuses those that wait for ids, up to the next piece of administration. */
-void seq_refuse_grants(struct seq *s, int err, const char *why);
+/* What the sequence has at the store is done and can't be answered yet: refuses all
+ * that wait but the piece of administration which that is. */
+void seq_refuse_others(struct seq *s, int err, const char *why);
 
 /* The unused tail as an operation; false if there is none. */
 bool seq_make_give_back(const struct seq *s, struct store_op *op);

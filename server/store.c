@@ -19,6 +19,12 @@ const struct store_engine *store_engine_find(const char *name)
     return NULL;
 }
 
+bool counter_attr_same(const struct counter_attr *a, const struct counter_attr *b)
+{
+    return a->start == b->start && a->max == b->max && a->each == b->each &&
+           a->retired == b->retired;
+}
+
 bool store_reserve_at(struct store_op *op, uint64_t mark)
 {
     uint64_t first = mark > op->floor ? mark : op->floor;

@@ -48,6 +48,8 @@ struct counter_attr {
     bool retired;
 };
 
+bool counter_attr_same(const struct counter_attr *a, const struct counter_attr *b);
+
 struct store_identity {
     char uuid[STORE_UUID_LEN + 1];
     struct lane lane;
@@ -70,6 +72,10 @@ struct store_config {
     const struct record_header *witnessed;
     const char *witness_path;
     bool from_witness;
+    bool has_to_exist; /* a new store is refused */
+    /* Positions that a counter which is made from now on leaves out: there may have
+     * been one of its name. */
+    uint64_t skip;
 };
 
 /* A message for people: what, where, and the way out. config: it is a matter of

@@ -30,6 +30,7 @@
 #include "datadir.h"
 #include "error.h"
 #include "log.h"
+#include "number.h"
 
 #define APPLICATION_ID 0x68696c6f
 #define SCHEMA         2
@@ -124,6 +125,7 @@ struct store {
     uint64_t *marks; /* by handle - 1 */
     uint64_t n, cap;
     uint64_t epoch;
+    uint64_t create_skip; /* what new counters leave out */
     struct store_stats stats;
     int64_t looked_ms; /* at the free space */
     struct copy copy;  /* of a backup under way */
@@ -365,6 +367,8 @@ static bool read_identity(struct store *s, struct store_identity *ret)
             ret->starts = (uint64_t)number;
         else if (strcmp(key, "witness") == 0)
             ret->witnessed = number != 0;
+        else if (strcmp(key, "skip") == 0)
+            s->create_skip = (uint64_t)number;
         else if (strcmp(key, "uptime") == 0)
             ret->uptime_ms = number;
         else if (strcmp(key, "backup") == 0)
@@ -380,6 +384,15 @@ static int make_identity(struct store *s, const struct store_config *config,
 {
     const struct record_header *w = config->witnessed;
 
+    if (config->has_to_exist) {
+        store_error_set(ret_error, true,
+                        "%s is empty, and --skip and --new-witness are for a database "
+                        "that was put back. If there is none, but its witness: hilod "
+                        "--from-witness. If there is neither, make each sequence anew "
+                        "with a START above all that was granted",
+                        s->path);
+        return -1;
+    }
     store_identity_new(config, ret);
     if (w == NULL)
         return 0;
@@ -387,8 +400,8 @@ static int make_identity(struct store *s, const struct store_config *config,
         store_error_set(ret_error, true,
                         "%s is empty, but its witness %s knows of store %s: ids would "
                         "repeat. Put the database back; if it is lost, make a new one "
-                        "above all that was granted: hilod --from-witness. To begin "
-                        "anew, remove the witness",
+                        "above all that was granted: hilod --from-witness. If no "
+                        "id of it was ever used, remove the witness",
                         s->path, config->witness_path, w->uuid);
         return -1;
     }
@@ -470,7 +483,11 @@ static int begin_service(struct store *s, const struct store_config *config,
     if (store_identity_check(config, ret, s->path, ret_error) != 0)
         return -1;
     ret->starts++;
-    if (!set_meta(s, "starts", NULL, (int64_t)ret->starts) || !exec(s, "COMMIT")) {
+    if (config->skip > s->create_skip)
+        s->create_skip = config->skip;
+    if (!set_meta(s, "starts", NULL, (int64_t)ret->starts) ||
+        (config->skip > 0 && !set_meta(s, "skip", NULL, (int64_t)s->create_skip)) ||
+        !exec(s, "COMMIT")) {
         describe(s, "can't write", ret_error);
         return -1;
     }
@@ -773,7 +790,9 @@ static void decide(const struct store *s, struct store_op *op, uint64_t *created
     op->err = 0;
     if (op->kind == STORE_CREATE) {
         op->counter = s->n + ++*created;
-        op->mark = op->floor;
+        op->mark = op->floor + s->create_skip;
+        if (op->mark > HILO_ID_MAX)
+            op->mark = HILO_ID_MAX;
         *ret_which = SQL_INSERT;
         return;
     }

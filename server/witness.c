@@ -11,6 +11,7 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "clock.h"
 #include "datadir.h"
 #include "log.h"
 #include "name.h"
@@ -48,12 +49,29 @@ struct witness {
 
 #define TAKEN (UINT64_C(1) << 63)
 
+/* Trying again does not help. */
+static bool wants_people(int error)
+{
+    return error == EACCES || error == EPERM || error == EROFS || error == ENOENT ||
+           error == ENOTDIR;
+}
+
+static const char *advice(int error)
+{
+    return wants_people(error)
+               ? ". Check the owner and the mode of the file and of its "
+                 "directory, which has to be writable, too"
+               : "";
+}
+
 static int fail(const struct witness *w, const char *what, struct store_error *ret)
 {
-    store_error_set(ret, false,
-                    "the witness %s can't be %s: %s. Nothing is granted that it does "
-                    "not know; hilod tries again by itself",
-                    w->path, what, strerror(errno));
+    int why = errno;
+
+    store_error_set(ret, wants_people(why),
+                    "the witness %s can't be %s: %s%s. Nothing is granted that it does "
+                    "not know",
+                    w->path, what, strerror(why), advice(why));
     return -1;
 }
 
@@ -78,9 +96,27 @@ static int read_error(const char *path, bool config, const char *what,
     return -1;
 }
 
+static int cant(const char *path, const char *what, struct store_error *ret)
+{
+    int why = errno;
+
+    store_error_set(ret, wants_people(why), "the witness %s can't be %s: %s%s", path,
+                    what, strerror(why), advice(why));
+    return -1;
+}
+
+static int in_use(const char *path, struct store_error *ret)
+{
+    store_error_set(ret, true,
+                    "the witness %s is in use by another process: each hilod needs one "
+                    "of its own; set witness to another path",
+                    path);
+    return -1;
+}
+
 static int open_to_read(const char *path, int flags, struct store_error *ret_error)
 {
-    int fd = open(path, flags | O_CLOEXEC);
+    int fd = open(path, flags | O_CLOEXEC | O_NONBLOCK); /* it may be a pipe */
     struct stat st;
 
     if (fd < 0)
@@ -104,12 +140,11 @@ int witness_peek(const char *path, struct record_header *ret,
     if (fd < 0 && errno == ENOENT)
         return 0;
     if (fd < 0)
-        return errno == EINVAL ? -1
-                               : read_error(path, false, "can't be opened", ret_error);
+        return errno == EINVAL ? -1 : cant(path, "opened", ret_error);
     n = pread(fd, line, sizeof line, 0);
     close(fd);
     if (n < 0)
-        return read_error(path, false, "can't be read", ret_error);
+        return cant(path, "read", ret_error);
     if (!record_begin(&in, line, (size_t)n, ret))
         return read_error(path, true, "has no valid first line", ret_error);
     return 1;
@@ -210,21 +245,12 @@ static int open_existing(struct witness *w, struct store_error *ret_error)
         return 0;
     }
     if (w->now.fd < 0)
-        return errno == EINVAL
-                   ? -1
-                   : read_error(w->path, false, "can't be opened", ret_error);
-    if (flock(w->now.fd, LOCK_EX | LOCK_NB) != 0) {
-        store_error_set(ret_error, true,
-                        "the witness %s is in use by another process: each hilod needs "
-                        "one of its own; set witness to another path",
-                        w->path);
-        return -1;
-    }
+        return errno == EINVAL ? -1 : cant(w->path, "opened", ret_error);
+    if (flock(w->now.fd, LOCK_EX | LOCK_NB) != 0)
+        return in_use(w->path, ret_error);
     w->id = datadir_id(w->path);
     if (!read_all(w) || !make_slots(w)) {
-        store_error_set(ret_error, false, "the witness %s can't be read: %s", w->path,
-                        strerror(errno));
-        return -1;
+        return cant(w->path, "read", ret_error);
     }
     return read_lines(w, ret_error);
 }
@@ -236,8 +262,10 @@ struct witness *witness_open(const char *path, struct store_error *ret_error)
     if (w != NULL) {
         w->now.fd = w->next.fd = -1;
         w->seed = random_u64();
-        w->path = strdup(path);
-        if (asprintf(&w->new_path, "%s.new", path) < 0)
+        w->path = realpath(path, NULL); /* a new file goes where a link leads */
+        if (w->path == NULL)
+            w->path = strdup(path);
+        if (w->path == NULL || asprintf(&w->new_path, "%s.new", w->path) < 0)
             w->new_path = NULL;
     }
     if (w == NULL || w->path == NULL || w->new_path == NULL) {
@@ -271,14 +299,22 @@ void witness_close(struct witness *w)
 
 int witness_put_aside(const char *path, struct store_error *ret_error)
 {
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     char aside[PATH_MAX];
+    bool held;
 
-    snprintf(aside, sizeof aside, "%s.aside", path);
-    if (rename(path, aside) == 0 || errno == ENOENT)
+    if (fd < 0 && errno == ENOENT)
         return 0;
-    store_error_set(ret_error, false, "the witness %s can't be renamed to %s: %s", path,
-                    aside, strerror(errno));
-    return -1;
+    held = fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) != 0;
+    if (fd >= 0)
+        close(fd);
+    if (held)
+        return in_use(path, ret_error);
+    snprintf(aside, sizeof aside, "%s.aside-%" PRId64, path, clock_wall_ms());
+    if (rename(path, aside) != 0)
+        return cant(path, "renamed", ret_error);
+    log_line(LOG_WARNING, "the witness %s is left out; it is now %s", path, aside);
+    return 0;
 }
 
 bool witness_left(const struct witness *w)
@@ -446,9 +482,19 @@ bool witness_wasteful(const struct witness *w)
 int witness_renew_begin(struct witness *w, const struct record_header *h,
                         struct store_error *ret_error)
 {
+    struct record_header other;
+    struct store_error unused;
     char *to;
 
     log_close(&w->next);
+    if (witness_peek(w->path, &other, &unused) > 0 &&
+        strcmp(other.uuid, h->uuid) != 0) {
+        store_error_set(ret_error, true,
+                        "the witness %s is that of another store (%s) by now: set "
+                        "witness to another path",
+                        w->path, other.uuid);
+        return -1;
+    }
     w->renewing = true;
     w->next.fd =
         open(w->new_path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -459,7 +505,7 @@ int witness_renew_begin(struct witness *w, const struct record_header *h,
     }
     w->renewing = false;
     w->stats.failures++;
-    return fail(w, "renewed", ret_error);
+    return fail(w, "made anew", ret_error);
 }
 
 /* The old file stays until the new one is whole and its name is on the disk. */
@@ -470,7 +516,8 @@ int witness_renew_end(struct witness *w, bool failed, struct store_error *ret_er
         rename(w->new_path, w->path) != 0) {
         w->stats.failures++;
         w->fresh_size = w->now.size; /* if only to save room: not at once again */
-        fail(w, "renewed", ret_error);
+        if (!failed)
+            fail(w, "made anew", ret_error);
         log_close(&w->next);
         unlink(w->new_path);
         return -1;
@@ -478,7 +525,7 @@ int witness_renew_end(struct witness *w, bool failed, struct store_error *ret_er
     if (datadir_sync_parent(w->path) != 0) {
         w->stats.failures++;
         w->stale = true; /* the path is the new file's, on the disk or not */
-        return fail(w, "renewed", ret_error);
+        return fail(w, "made anew", ret_error);
     }
     log_close(&w->now);
     w->now = w->next;
@@ -499,11 +546,21 @@ void witness_look(struct witness *w)
 {
     struct log *l = &w->now;
     bool unsynced = l->unsynced;
+    struct stat st;
 
-    if (datadir_lost(w->path, w->id))
+    if (!w->stale && (datadir_lost(w->path, w->id) ||
+                      (fstat(l->fd, &st) == 0 && (uint64_t)st.st_size < l->size))) {
+        log_line(LOG_WARNING,
+                 "the witness %s was deleted, replaced or cut; it is made anew",
+                 w->path);
         w->stale = true;
-    if (w->stale || l->wait_len > 0 || !announce(l) || put_out(l) != 0)
-        return;             /* the next write says it */
+    }
+    if (w->stale || l->wait_len > 0 || !announce(l))
+        return; /* the next write says it */
+    if (put_out(l) != 0) {
+        l->wait_len = 0;
+        l->announce = true;
+    }
     l->unsynced = unsynced; /* a sync mark alone is not worth a sync */
 }
 

@@ -126,6 +126,57 @@ class Older(Witnessed):
         self.assertEqual(self.start().call("INCR", "a"), 2)
         self.assertEqual(self.c.info()["behind_at_start"], "0")
 
+    def test_a_change_without_a_grant(self):
+        c = self.start()
+        for name in ("retired", "bounded", "altered"):
+            c.call("INCR", name)
+        self.server.stop()
+        copy = self.copy()
+        c = self.start()
+        c.call("SEQ", "RETIRE", "retired")
+        c.call("SEQ", "ALTER", "bounded", "MAX", 1000)
+        c.call("SEQ", "ALTER", "altered", "DURABILITY", "each")
+        self.server.kill()
+        self.put_back(copy)
+        c = self.start()
+        self.assertEqual(c.fails("INCR", "retired").word, "NOSEQ")
+        self.assertEqual(c.seq("bounded")["max"], "1000")
+        self.assertEqual(c.seq("altered")["durability"], "each")
+
+    def test_a_witness_that_was_off_hears_what_it_missed(self):
+        c = self.start()
+        c.call("INCR", "a")
+        self.server.stop()
+        c = self.start("--witness", "off")
+        c.call("BLOCK", "a", 1000)
+        c.call("SEQ", "ALTER", "a", "MAX", 10**6)
+        self.server.stop()
+        copy = self.copy()
+        c = self.start("--witness", "off")
+        last = int(c.call("BLOCK", "a", 100000)[1])
+        c.call("SEQ", "ALTER", "a", "MAX", 10**7)
+        self.server.stop()
+        self.start()
+        self.assertEqual(self.c.seq("a")["max"], str(10**7))
+        self.server.stop()
+        self.put_back(copy)
+        self.assertGreater(self.start().call("INCR", "a"), last)
+        self.assertEqual(self.c.seq("a")["max"], str(10**7))
+
+    def test_what_the_margin_would_not_make_up_for_is_synced(self):
+        c = self.start()
+        c.call("SEQ", "CREATE", "each", "DURABILITY", "each")
+        c.call("INCR", "each")
+
+        def syncs(*command):
+            before = int(c.info()["witness_syncs"])
+            c.call(*command)
+            return int(c.info()["witness_syncs"]) - before
+
+        for command in (("BLOCK", "each", 10**6), ("SEQ", "ADVANCE", "each", 10**8),
+                        ("BLOCK", "each", 1, "FLOOR", 5 * 10**8)):
+            self.assertGreaterEqual(syncs(*command), 1, command)
+
     def test_both_put_back_together_is_the_limit(self):
         c = self.start()
         first = c.call("INCR", "a")
@@ -166,7 +217,7 @@ class Lost(Witnessed):
         self.assertIn("is damaged at byte %d" % at, self.refused())
         c = self.start("--new-witness", "--skip", "1000")
         self.assertEqual(c.call("INCR", "a"), last + 1001)
-        self.assertTrue(os.path.exists(self.witness + ".aside"))
+        self.assertEqual(len([n for n in os.listdir(self.data) if ".aside-" in n]), 1)
 
     def test_an_end_that_was_torn_is_left_out(self):
         last = self.begun()
@@ -247,6 +298,58 @@ class Lost(Witnessed):
         self.start()
         self.assertEqual(self.c.info()["witness"], self.witness)
 
+    def test_an_empty_database_can_not_skip(self):
+        self.begun()
+        for name in ("hilo.db", "hilo.db-wal"):
+            os.unlink(os.path.join(self.data, name))
+        for args in (("--new-witness", "--skip", "9"), ("--skip", "9")):
+            self.assertIn("--from-witness", self.refused(*args))
+        self.assertTrue(os.path.exists(self.witness))
+
+    def test_a_skip_holds_for_what_was_younger_than_the_copy(self):
+        self.begun()
+        copy = self.copy()
+        last = int(self.start().call("BLOCK", "young", 500)[1])
+        self.server.stop()
+        self.put_back(copy)
+        os.unlink(self.witness)
+        c = self.start("--new-witness", "--skip", "1000")
+        self.server.stop()
+        c = self.start()
+        self.assertGreater(c.call("INCR", "young"), last)
+        self.assertEqual(c.call("SEQ", "CREATE", "later", "START", 5000), "OK")
+        self.assertEqual(c.call("INCR", "later"), 6000)
+
+    def test_one_that_is_in_use_is_not_put_aside(self):
+        self.start()
+        other = os.path.join(self.tmp(), "data")
+        self.hilod(data=other).stop()
+        code, text = refused_start("--witness", self.witness, "--new-witness", "--skip", "9",
+                                   data=other)
+        self.assertEqual(code, 78)
+        self.assertIn("in use", text)
+        self.assertTrue(os.path.exists(self.witness))
+
+    def test_a_link_stays_one(self):
+        there = os.path.join(self.tmp(), "w")
+        self.start("--witness", there)
+        self.server.stop()
+        os.symlink(there, self.witness)
+        self.start()
+        os.unlink(there)
+        wait_until(lambda: os.path.exists(there), "a new one")
+        self.assertTrue(os.path.islink(self.witness))
+
+    def test_a_place_it_can_not_have(self):
+        code, text = refused_start("--witness", "/nonexistent/w")
+        self.assertEqual(code, 78)
+        self.assertIn("No such file or directory. Check the owner", text)
+        self.assertNotIn("tries again", text)
+        self.begun()
+        os.unlink(self.witness)
+        os.mkfifo(self.witness)
+        self.assertIn("is not a regular file", self.refused())
+
     def test_arguments(self):
         for args, text in ((("--new-witness",), "needs --skip"), (("--skip", "0"), "--skip has to be"),
                            (("--skip", "x"), "--skip has to be"),
@@ -292,6 +395,63 @@ class Disk(Witnessed):
         self.assertEqual(self.start().call("INCR", "each"), 4)
         self.assertEqual(self.c.info()["behind_at_start"], "0")
 
+    def test_administration_is_told_too_or_answered_later(self):
+        c = self.c
+        for name in ("a", "b"):
+            c.call("SEQ", "CREATE", name, "MAX", 10**6)
+        self.disk("witness-full")
+        held, other = self.client(self.server), self.client(self.server)
+        held.start("SEQ", "ALTER", "a", "MAX", 10**7)
+        wait_until(lambda: c.info()["ready"] == "0", "the batch to be held")
+        for command in (("SEQ", "ALTER", "b", "MAX", 10**7), ("SEQ", "RETIRE", "b"),
+                        ("SEQ", "CREATE", "c"), ("BLOCK", "a", 10**5), ("BLOCK", "each", 1, "TOKEN", "t")):
+            self.assertEqual(other.fails(*command).word, "STORAGE", command)
+        self.well()
+        self.assertEqual(held.reply(), "OK")
+        self.assertEqual(other.call("SEQ", "ALTER", "b", "MAX", 10**7), "OK")
+        self.assertEqual(other.call("BLOCK", "a", 10)[2], b"1")
+        self.assertEqual(self.client(self.server).info()["tokens"], "0")
+
+    def test_waiting_for_it_costs_no_time(self):
+        self.disk("witness-full")
+        self.c.start("SEQ", "ALTER", "each", "MAX", 10**7)
+        wait_until(lambda: self.client(self.server).info()["ready"] == "0", "the batch to be held")
+        others = [self.client(self.server) for _ in range(4)]
+        for o in others:
+            o.start("BLOCK", "ahead", 10**6)
+
+        def cpu():
+            with open("/proc/%d/stat" % self.server.proc.pid) as f:
+                return sum(map(int, f.read().rsplit(")", 1)[1].split()[11:13]))
+
+        before = cpu()
+        for _ in range(8):
+            for o in others:
+                self.assertEqual(o.reply().word, "STORAGE")
+                o.start("BLOCK", "ahead", 10**6)
+        self.assertLess(cpu() - before, 50)  # of some 200 hundredths of a second
+        self.well()
+        self.assertEqual(self.c.reply(), "OK")
+
+    def test_a_database_that_is_replaced_meanwhile(self):
+        self.disk("witness-full")
+        self.c.start("SEQ", "ALTER", "each", "MAX", 10**7)
+        wait_until(lambda: self.client(self.server).info()["ready"] == "0", "the batch to be held")
+        os.unlink(os.path.join(self.data, "hilo.db"))
+        self.assertTrue(self.server.ended(78))
+
+    def test_one_that_was_cut_is_made_anew(self):
+        os.truncate(self.witness, 100)
+        wait_until(lambda: "made anew" in self.server.errors(), "it to be noticed")
+        wait_until(lambda: os.path.getsize(self.witness) > 100, "a new one")
+        self.server.kill()
+        self.assertEqual(self.start().call("INCR", "each"), 2)
+
+    def test_one_that_was_deleted_just_before_a_stop(self):
+        os.unlink(self.witness)
+        self.server.stop()
+        self.assertEqual(self.start().call("INCR", "each"), 2)
+
     def test_a_range_stays_in_hand(self):
         self.disk("witness-full")
         self.assertEqual(self.c.fails("BLOCK", "a", 1000).word, "STORAGE")
@@ -325,13 +485,11 @@ class Disk(Witnessed):
 
     def test_it_does_not_grow_for_ever(self):
         c = self.c
-        for _ in range(40):
-            c.send(c.encode("INCR", "each") * 1000)
+        names = [b"".join(c.encode("BLOCK", "s" * 100 + str(i), 5000) for i in range(1000))]
+        for _ in range(20):
+            c.send(names[0])
             [c.reply() for _ in range(1000)]
-        for _ in range(60):
-            c.send(b"".join(c.encode("SEQ", "ALTER", "each", "MAX", 10**9 + i) for i in range(500)))
-            [c.reply() for _ in range(500)]
-        self.assertLess(os.path.getsize(self.witness), 2 * 10**6)
+        self.assertLess(os.path.getsize(self.witness), 3 * 10**6)
         self.assertGreater(int(c.info()["witness_renewals"]), 1)
 
 

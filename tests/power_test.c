@@ -1,0 +1,641 @@
+/* power_test.c - power that fails at every write: what was acknowledged is still there.
+ *
+ * The test stands between hilod's files and the system: it defines the calls that write
+ * (pwrite, ftruncate, fdatasync, fsync, rename, unlink), and knows of each file what
+ * had reached the disk and what was written since. At the n-th such call the power
+ * fails: all further ones fail, and then the files become what a disk may hold: of the
+ * writes since the last sync of a file all, none, or some, whole or in pieces of a
+ * sector; a file that was renamed has its new name or the old one. After that hilod
+ * starts anew. n goes from 1 until a run meets no failure. */
+#include "guard.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+/* After the four above, which it needs. */
+#include <cmocka.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include "number.h"
+
+#define SECTOR    512
+#define FILES_MAX 64
+#define ACTS      14 /* of one run */
+#define COUNTERS  3
+
+/* --- a disk --- */
+
+struct change {
+    off_t offset;
+    size_t len;
+    bool truncates; /* to offset */
+    char *bytes;
+};
+
+struct file {
+    ino_t inode;
+    char path[256];
+    char *durable;
+    size_t durable_len;
+    struct change *changes; /* since the last sync */
+    size_t n;
+    bool gone;
+};
+
+struct move {
+    char from[256], to[256];
+    int old; /* the file that had the name; -1: none */
+};
+
+static struct {
+    char dir[64];
+    bool on; /* calls are watched */
+    bool dead;
+    unsigned calls, dies_at;
+    struct file files[FILES_MAX];
+    int n_files;
+    struct move moves[FILES_MAX]; /* not durable yet */
+    int n_moves;
+} disk;
+
+static char *grow(char *p, size_t from, size_t to)
+{
+    p = realloc(p, to + 1);
+    assert_non_null(p);
+    if (to > from)
+        memset(p + from, 0, to - from);
+    return p;
+}
+
+static void apply(struct file *f, const struct change *c)
+{
+    size_t end = (size_t)c->offset + c->len;
+
+    if (c->truncates) {
+        f->durable = grow(f->durable, f->durable_len, (size_t)c->offset);
+        f->durable_len = (size_t)c->offset;
+        return;
+    }
+    if (end > f->durable_len) {
+        f->durable = grow(f->durable, f->durable_len, end);
+        f->durable_len = end;
+    }
+    memcpy(f->durable + c->offset, c->bytes, c->len);
+}
+
+static void forget_changes(struct file *f)
+{
+    for (size_t i = 0; i < f->n; i++)
+        free(f->changes[i].bytes);
+    free(f->changes);
+    f->changes = NULL;
+    f->n = 0;
+}
+
+static int find_inode(ino_t inode)
+{
+    for (int i = 0; i < disk.n_files; i++) {
+        if (!disk.files[i].gone && disk.files[i].inode == inode)
+            return i;
+    }
+    return -1;
+}
+
+/* The file of a descriptor, known from now on; what is in it has been there. NULL for
+ * one elsewhere. */
+static struct file *file_of(int fd)
+{
+    char link[64], path[256];
+    struct file *f;
+    struct stat st;
+    ssize_t n;
+
+    if (!disk.on || fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
+        return NULL;
+    if (find_inode(st.st_ino) >= 0)
+        return &disk.files[find_inode(st.st_ino)];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    n = readlink(link, path, sizeof path - 1);
+    path[n > 0 ? n : 0] = '\0';
+    if (strncmp(path, disk.dir, strlen(disk.dir)) != 0)
+        return NULL;
+    assert_true(disk.n_files < FILES_MAX);
+    f = &disk.files[disk.n_files++];
+    *f = (struct file){.inode = st.st_ino};
+    snprintf(f->path, sizeof f->path, "%s", path);
+    f->durable = grow(NULL, 0, (size_t)st.st_size);
+    f->durable_len = (size_t)st.st_size;
+    assert_int_equal(syscall(SYS_pread64, fd, f->durable, f->durable_len, (off_t)0),
+                     (long)f->durable_len);
+    return f;
+}
+
+/* Whether this call comes after the end of the power. */
+static bool power_fails(void)
+{
+    if (disk.on && ++disk.calls == disk.dies_at)
+        disk.dead = true;
+    errno = EIO;
+    return disk.dead;
+}
+
+static void note(struct file *f, off_t offset, const void *bytes, size_t len,
+                 bool truncates)
+{
+    struct change *c;
+
+    f->changes = realloc(f->changes, (f->n + 1) * sizeof *c);
+    assert_non_null(f->changes);
+    c = &f->changes[f->n++];
+    *c = (struct change){.offset = offset, .len = len, .truncates = truncates};
+    if (!truncates) {
+        c->bytes = malloc(len);
+        assert_non_null(c->bytes);
+        memcpy(c->bytes, bytes, len);
+    }
+}
+
+ssize_t pwrite64(int fd, const void *buf, size_t n, off64_t offset);
+ssize_t pwrite(int fd, const void *buf, size_t n, off_t offset);
+int ftruncate64(int fd, off64_t size);
+int fsync(int fd);
+int fdatasync(int fd);
+
+ssize_t pwrite64(int fd, const void *buf, size_t n, off64_t offset)
+{
+    struct file *f = file_of(fd);
+
+    if (f == NULL)
+        return syscall(SYS_pwrite64, fd, buf, n, offset);
+    if (power_fails())
+        return -1;
+    note(f, offset, buf, n, false);
+    return syscall(SYS_pwrite64, fd, buf, n, offset);
+}
+
+ssize_t pwrite(int fd, const void *buf, size_t n, off_t offset)
+{
+    return pwrite64(fd, buf, n, offset);
+}
+
+int ftruncate64(int fd, off64_t size)
+{
+    struct file *f = file_of(fd);
+
+    if (f == NULL)
+        return (int)syscall(SYS_ftruncate, fd, size);
+    if (power_fails())
+        return -1;
+    note(f, size, NULL, 0, true);
+    return (int)syscall(SYS_ftruncate, fd, size);
+}
+
+int ftruncate(int fd, off_t size)
+{
+    return ftruncate64(fd, size);
+}
+
+/* A directory's sync makes names durable. */
+int fsync(int fd)
+{
+    struct file *f = file_of(fd);
+    struct stat st;
+
+    if (!disk.on)
+        return 0;
+    if (power_fails())
+        return -1;
+    if (f == NULL) {
+        if (fstat(fd, &st) == 0 && S_ISDIR(st.st_mode))
+            disk.n_moves = 0;
+        return 0;
+    }
+    for (size_t i = 0; i < f->n; i++)
+        apply(f, &f->changes[i]);
+    forget_changes(f);
+    return 0;
+}
+
+int fdatasync(int fd)
+{
+    return fsync(fd);
+}
+
+int rename(const char *from, const char *to)
+{
+    struct stat st;
+    int was, is;
+
+    if (!disk.on)
+        return (int)syscall(SYS_rename, from, to);
+    if (power_fails())
+        return -1;
+    was = stat(to, &st) == 0 ? find_inode(st.st_ino) : -1;
+    is = stat(from, &st) == 0 ? find_inode(st.st_ino) : -1;
+    assert_true(is >= 0);
+    snprintf(disk.moves[disk.n_moves].from, 256, "%s", from);
+    snprintf(disk.moves[disk.n_moves].to, 256, "%s", to);
+    disk.moves[disk.n_moves++].old = was;
+    snprintf(disk.files[is].path, sizeof disk.files[is].path, "%s", to);
+    if (was >= 0)
+        disk.files[was].gone = true;
+    return (int)syscall(SYS_rename, from, to);
+}
+
+int unlink(const char *path)
+{
+    struct stat st;
+    int i = disk.on && stat(path, &st) == 0 ? find_inode(st.st_ino) : -1;
+
+    if (i >= 0 && power_fails())
+        return -1;
+    if (i >= 0)
+        disk.files[i].gone = true;
+    return (int)syscall(SYS_unlink, path);
+}
+
+/* What becomes of writes that were not synced. */
+enum fate { KEPT, DROPPED, SOME, TORN, FATES };
+
+static void settle_change(struct file *f, const struct change *c, enum fate fate)
+{
+    if (fate == KEPT || (fate != DROPPED && rand() % 2 == 0)) {
+        apply(f, c);
+        return;
+    }
+    if (fate != TORN || c->truncates)
+        return;
+    for (size_t at = 0; at < c->len;) {
+        size_t left = SECTOR - ((size_t)c->offset + at) % SECTOR;
+        struct change piece = {.offset = c->offset + (off_t)at, .bytes = c->bytes + at};
+
+        piece.len = left < c->len - at ? left : c->len - at;
+        if (rand() % 2 == 0)
+            apply(f, &piece);
+        at += piece.len;
+    }
+}
+
+static void put_file(const char *path, const char *bytes, size_t len)
+{
+    int fd;
+
+    syscall(SYS_unlink, path);
+    fd = open(path, O_RDWR | O_CREAT, 0600);
+    assert_true(fd >= 0);
+    assert_int_equal(syscall(SYS_pwrite64, fd, bytes, len, (off_t)0), (long)len);
+    close(fd);
+}
+
+/* The power is back: the files are what the disk holds. */
+static void power_on(enum fate fate)
+{
+    disk.on = false;
+    for (int i = 0; i < disk.n_files; i++) {
+        struct file *f = &disk.files[i];
+
+        for (size_t k = 0; k < f->n; k++)
+            settle_change(f, &f->changes[k], fate);
+        if (!f->gone)
+            put_file(f->path, f->durable, f->durable_len);
+    }
+    while (disk.n_moves > 0) {
+        const struct move *m = &disk.moves[--disk.n_moves];
+
+        if (fate == KEPT || (fate != DROPPED && rand() % 2 == 0))
+            continue;
+        syscall(SYS_rename, m->to, m->from);
+        if (m->old >= 0)
+            put_file(m->to, disk.files[m->old].durable, disk.files[m->old].durable_len);
+    }
+    for (int i = 0; i < disk.n_files; i++) {
+        forget_changes(&disk.files[i]);
+        free(disk.files[i].durable);
+    }
+    disk.n_files = 0;
+    disk.dead = false;
+}
+
+static void watch(unsigned dies_at)
+{
+    disk.on = true;
+    disk.dead = false;
+    disk.calls = 0;
+    disk.dies_at = dies_at;
+}
+
+/* --- what was acknowledged --- */
+
+struct acked {
+    uint64_t granted[COUNTERS]; /* positions below were granted */
+    bool known[COUNTERS];       /* the counter was */
+    uint64_t max[COUNTERS], wanted_max[COUNTERS];
+    uint64_t handle[COUNTERS];
+    uint64_t tokens; /* so many, numbered; each with the block of its own number */
+};
+
+static const char *const names[COUNTERS] = {"ahead", "each", "third"};
+
+static struct counter_attr attr_of(int i, uint64_t max)
+{
+    return (struct counter_attr){.start = 1, .max = max, .each = i == 1};
+}
+
+static bool commit(struct guard *g, struct store_op *ops, size_t n)
+{
+    struct store_batch b = {.ops = ops, .n = n};
+
+    guard_commit(g, &b);
+    return b.outcome == STORE_DONE;
+}
+
+static struct store_op op_of(const struct acked *a, int i, enum store_kind kind)
+{
+    return (struct store_op){.kind = kind,
+                             .counter = a->handle[i],
+                             .name = names[i],
+                             .name_len = strlen(names[i]),
+                             .attr = attr_of(i, a->max[i])};
+}
+
+static void create(struct guard *g, struct acked *a, int i)
+{
+    struct store_op op = op_of(a, i, STORE_CREATE);
+
+    op.attr = attr_of(i, 1000000);
+    if (!commit(g, &op, 1))
+        return;
+    a->handle[i] = op.counter;
+    a->known[i] = true;
+    a->max[i] = a->wanted_max[i] = 1000000;
+}
+
+static void reserve(struct guard *g, struct acked *a, int i)
+{
+    struct store_op op = op_of(a, i, STORE_RESERVE);
+
+    op.min = 1;
+    op.count = 1 + (uint64_t)(rand() % 50);
+    op.limit = 1000000;
+    if (!commit(g, &op, 1) || op.err != 0)
+        return;
+    assert_true(op.first >= a->granted[i]); /* never twice */
+    a->granted[i] = op.first + op.count;
+}
+
+static void alter(struct guard *g, struct acked *a, int i)
+{
+    struct store_op op = op_of(a, i, STORE_ALTER);
+
+    a->wanted_max[i] = op.attr.max = a->max[i] + 1;
+    if (commit(g, &op, 1))
+        a->max[i] = op.attr.max;
+}
+
+static void name_token(char *text, uint64_t n)
+{
+    snprintf(text, 16, "t%u", (unsigned)n);
+}
+
+/* Two counters and a token in one batch. */
+static void grant_with_token(struct guard *g, struct acked *a)
+{
+    struct store_op ops[3] = {
+        op_of(a, 0, STORE_RESERVE), {.kind = STORE_TOKEN}, op_of(a, 1, STORE_RESERVE)};
+    char text[16];
+
+    name_token(text, a->tokens);
+    ops[0].min = ops[0].count = ops[2].min = ops[2].count = 5;
+    ops[0].limit = ops[2].limit = 1000000;
+    ops[1].token = (struct store_token){.text = text,
+                                        .len = strlen(text),
+                                        .counter = 1,
+                                        .asked = 5,
+                                        .first = a->tokens * 7,
+                                        .count = 5,
+                                        .at_ms = 1};
+    if (!commit(g, ops, 3))
+        return;
+    a->tokens++;
+    a->granted[0] = ops[0].first + 5;
+    a->granted[1] = ops[2].first + 5;
+}
+
+/* As a clean stop does: what is granted is known, the rest goes back. */
+static void give_back(struct guard *g, struct acked *a)
+{
+    struct store_op reserved = op_of(a, 0, STORE_RESERVE), back;
+    struct store_batch b = {.ops = &back, .n = 1};
+
+    reserved.min = reserved.count = 40;
+    reserved.limit = 1000000;
+    if (!commit(g, &reserved, 1) || reserved.err != 0)
+        return;
+    a->granted[0] = reserved.first + 10;
+    back = op_of(a, 0, STORE_GIVE_BACK);
+    back.floor = a->granted[0];
+    back.mark = reserved.mark;
+    guard_give_back(g, &b);
+}
+
+/* --- runs --- */
+
+static int start(struct guard *g, struct store_error *error)
+{
+    static char witness[128];
+    const struct store_config config = {.dir = disk.dir, .allow_network_fs = true};
+    const struct guard_acts acts = {.skip = 0};
+
+    snprintf(witness, sizeof witness, "%s/hilo.witness", disk.dir);
+    return guard_open(g, &store_sqlite, &config, witness, &acts, error);
+}
+
+struct found {
+    struct acked *acked;
+    bool seen[COUNTERS];
+    uint64_t tokens;
+};
+
+static void check_counter(void *arg, uint64_t counter, const char *name,
+                          size_t name_len, const struct counter_attr *attr,
+                          uint64_t mark)
+{
+    struct found *f = arg;
+
+    for (int i = 0; i < COUNTERS; i++) {
+        if (strlen(names[i]) != name_len || memcmp(names[i], name, name_len) != 0)
+            continue;
+        f->seen[i] = true;
+        f->acked->handle[i] = counter;
+        assert_true(mark >= f->acked->granted[i]);
+        if (f->acked->known[i])
+            assert_true(attr->max == f->acked->max[i] ||
+                        attr->max == f->acked->wanted_max[i]);
+        f->acked->known[i] = true;
+        f->acked->max[i] = f->acked->wanted_max[i] = attr->max;
+    }
+}
+
+static void check_token(void *arg, const struct store_token *t)
+{
+    struct found *f = arg;
+    char text[16];
+
+    /* One more than was acknowledged may be there: its answer was on its way. */
+    assert_true(f->tokens <= f->acked->tokens);
+    for (uint64_t n = 0; n <= f->acked->tokens; n++) {
+        name_token(text, n);
+        if (strlen(text) != t->len || memcmp(text, t->text, t->len) != 0)
+            continue;
+        assert_true(t->first == n * 7 && t->count == 5 && t->asked == 5);
+        f->tokens++;
+        return;
+    }
+    fail_msg("a token that was never given");
+}
+
+/* All that was acknowledged is there. */
+static void check(struct guard *g, struct acked *a)
+{
+    struct found f = {.acked = a};
+    struct store_error error;
+
+    assert_int_equal(g->behind, 0); /* nothing was put back */
+    assert_int_equal(g->engine->load(g->store, check_counter, &f, &error), 0);
+    assert_int_equal(g->engine->load_tokens(g->store, check_token, &f, &error), 0);
+    for (int i = 0; i < COUNTERS; i++)
+        assert_true(f.seen[i] || !a->known[i]);
+    assert_true(f.tokens >= a->tokens);
+    a->tokens = f.tokens;
+}
+
+static void act(struct guard *g, struct acked *a, int i)
+{
+    if (i < COUNTERS && !a->known[i])
+        create(g, a, i);
+    else if (i == 9)
+        give_back(g, a);
+    else if (i % 5 == 3)
+        alter(g, a, rand() % COUNTERS);
+    else if (i % 5 == 4)
+        grant_with_token(g, a);
+    else
+        reserve(g, a, rand() % COUNTERS);
+}
+
+/* One life: a start, acts, a stop; the power may fail anywhere in it. */
+static void live(struct acked *a)
+{
+    struct store_error error;
+    struct guard g;
+
+    if (start(&g, &error) != 0) {
+        assert_true(disk.dead);
+        return;
+    }
+    check(&g, a);
+    for (int i = 0; i < ACTS && !disk.dead; i++)
+        act(&g, a, i);
+    guard_close(&g);
+}
+
+static void begin(const char *first)
+{
+    char command[1200];
+
+    snprintf(command, sizeof command, "rm -rf %s; mkdir %s", disk.dir, disk.dir);
+    assert_int_equal(system(command), 0);
+    if (first == NULL)
+        return;
+    snprintf(command, sizeof command, "sqlite3 %s/hilo.db '%s'", disk.dir, first);
+    assert_int_equal(system(command), 0);
+}
+
+/* The power fails at the n-th call, in the second of two lives, or in the first. */
+static bool run(unsigned n, enum fate fate, unsigned seed, bool second,
+                const char *first)
+{
+    struct acked a = {.tokens = 0};
+    bool died;
+
+    srand(seed);
+    begin(first);
+    if (second)
+        live(&a);
+    watch(n);
+    live(&a);
+    died = disk.dead;
+    power_on(fate);
+    live(&a); /* checks, and goes on */
+    live(&a);
+    return died;
+}
+
+static void try_all(bool second, const char *first)
+{
+    const char *text = getenv("HILO_LONG");
+    bool all = text != NULL && strcmp(text, "1") == 0, died = true;
+    unsigned n = 0;
+
+    while (died) {
+        n++;
+        for (unsigned k = 0; k < (all ? 3 * FATES : 1); k++)
+            died = run(n, (enum fate)((n + k) % FATES), n + 1000 * k, second, first);
+    }
+    assert_true(n > 30);
+    print_message("the power failed at each of %u calls\n", n - 1);
+}
+
+static void test_at_every_write_of_a_new_store(void **state)
+{
+    (void)state;
+    try_all(false, NULL);
+}
+
+static void test_at_every_write_of_one_that_is_used_again(void **state)
+{
+    (void)state;
+    try_all(true, NULL);
+}
+
+/* As hilod left it before there were tokens and witnesses. */
+static void test_at_every_write_while_the_schema_changes(void **state)
+{
+    static const char *const old =
+        "CREATE TABLE meta (key TEXT PRIMARY KEY, value NOT NULL) WITHOUT ROWID;"
+        "CREATE TABLE counter (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE,"
+        " mark INTEGER NOT NULL, start INTEGER NOT NULL, max INTEGER NOT NULL,"
+        " each INTEGER NOT NULL, retired INTEGER NOT NULL) STRICT;"
+        "INSERT INTO meta VALUES (\"uuid\", \"01234567-89ab-4cde-8f01-23456789abcd\"),"
+        " (\"lane\", 1), (\"lanes\", 1), (\"stripe\", 100000), (\"epoch\", 1),"
+        " (\"starts\", 3);"
+        "PRAGMA application_id = 1751739503; PRAGMA user_version = 1";
+
+    (void)state;
+    try_all(false, old);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_at_every_write_of_a_new_store),
+        cmocka_unit_test(test_at_every_write_of_one_that_is_used_again),
+        cmocka_unit_test(test_at_every_write_while_the_schema_changes),
+    };
+    int failed;
+
+    strcpy(disk.dir, "/tmp/hilo-power-XXXXXX");
+    if (mkdtemp(disk.dir) == NULL)
+        return 1;
+    failed = cmocka_run_group_tests(tests, NULL, NULL);
+    begin(NULL);
+    rmdir(disk.dir);
+    return failed;
+}
