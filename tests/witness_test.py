@@ -398,7 +398,7 @@ class Disk(Witnessed):
     def test_administration_is_told_too_or_answered_later(self):
         c = self.c
         for name in ("a", "b"):
-            c.call("SEQ", "CREATE", name, "MAX", 10**6)
+            c.call("SEQ", "CREATE", name, "MAX", 10**6, "DURABILITY", "each")
         self.disk("witness-full")
         held, other = self.client(self.server), self.client(self.server)
         held.start("SEQ", "ALTER", "a", "MAX", 10**7)
