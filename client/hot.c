@@ -71,6 +71,9 @@ enum hilo_take_ hot_take_run(struct hilo_hot_ *h, uint32_t n, struct run *ret)
     ret->first += offset * ret->step;
     ret->last = ret->first + (take - 1) * ret->step;
     refill_at = __atomic_load_n(&slot->refill_at, __ATOMIC_SEQ_CST);
+    /* Who slept since the exchange may have read that of a later block. */
+    if (__atomic_load_n(&slot->owner, __ATOMIC_ACQUIRE) != HILO_GENERATION_(seen))
+        return HILO_TAKEN_;
     return refill_at >= offset && refill_at < offset + take ? HILO_TAKEN_REFILL_
                                                             : HILO_TAKEN_;
 }
