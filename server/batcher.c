@@ -48,6 +48,10 @@ void batcher_init(struct batcher *b, struct lane lane)
 
 void batcher_free(struct batcher *b)
 {
+    for (size_t i = 0; b->held && i < b->sent.n; i++) {
+        if (b->sent.ops[i].kind == STORE_TOKEN) /* their requests are nobody else's */
+            tokens_take_answer(&b->tokens, &b->sent.ops[i], "the server has ended");
+    }
     store_batch_free(&b->next);
     store_batch_free(&b->sent);
     tokens_free(&b->tokens);

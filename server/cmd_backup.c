@@ -57,11 +57,12 @@ enum command_result cmd_backup(struct call *c, struct request **ret_request)
         return result;
     }
     request_init(&r, REQUEST_BACKUP);
-    result = command_wait(c, &r, &s->backup, ret_request);
-    if (s->backup == NULL) {
+    result = command_wait(c, &r, ret_request);
+    if (result != COMMAND_WAITS) {
         free(path);
         return result;
     }
+    s->backup = *ret_request;
     s->batcher.backup_path = s->backup_path = path;
     return result;
 }

@@ -233,7 +233,6 @@ static enum command_result submit_token(struct call *c, struct resp_arg text,
     struct tokens *all = &c->server->batcher.tokens;
     enum command_result result;
     struct token *token;
-    struct request *kept;
 
     if (!server_ready(c->server)) {
         request_refuse(r, HILO_ESTORAGE, "%s", c->server->batcher.env.why);
@@ -246,9 +245,9 @@ static enum command_result submit_token(struct call *c, struct resp_arg text,
             tokens_disclaim(all, token);
         return result;
     case TOKEN_FOLLOWS:
-        result = command_wait(c, r, &kept, ret_request);
-        if (kept != NULL)
-            tokens_follow(token, kept);
+        result = command_wait(c, r, ret_request);
+        if (result == COMMAND_WAITS)
+            tokens_follow(token, *ret_request);
         return result;
     case TOKEN_KNOWN:
         break;

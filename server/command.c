@@ -218,38 +218,34 @@ static struct request *keep(struct call *c, struct request *r)
     return copy;
 }
 
+enum command_result command_wait(struct call *c, struct request *r,
+                                 struct request **ret_request)
+{
+    *ret_request = keep(c, r);
+    if (*ret_request != NULL)
+        return COMMAND_WAITS;
+    request_clear(r);
+    if (c->order != CALL_FREE)
+        return COMMAND_CLOSE; /* there is no memory to answer in order */
+    return command_fail(c, HILO_ETRYAGAIN, "out of memory");
+}
+
 /* Answers a decided request (on is NULL), or leaves one behind that waits on a
  * sequence. */
 static enum command_result deliver(struct call *c, struct seq *on, struct request *r,
                                    struct request **ret_request)
 {
-    struct request *kept;
+    enum command_result result;
 
     if (on == NULL && c->order == CALL_FREE) {
         command_answer(c->server, r, c->out);
         request_clear(r);
         return COMMAND_ANSWERED;
     }
-    kept = keep(c, r);
-    if (kept == NULL) {
-        request_clear(r);
-        if (c->order != CALL_FREE)
-            return COMMAND_CLOSE; /* there is no memory to answer in order */
-        return command_fail(c, HILO_ETRYAGAIN, "out of memory");
-    }
-    if (on != NULL)
-        seq_enqueue(on, kept);
-    *ret_request = kept;
-    return COMMAND_WAITS;
-}
-
-enum command_result command_wait(struct call *c, struct request *r,
-                                 struct request **ret_kept,
-                                 struct request **ret_request)
-{
-    *ret_kept = *ret_request = keep(c, r);
-    return *ret_kept != NULL ? COMMAND_WAITS
-                             : command_fail(c, HILO_ETRYAGAIN, "out of memory");
+    result = command_wait(c, r, ret_request);
+    if (result == COMMAND_WAITS && on != NULL)
+        seq_enqueue(on, *ret_request);
+    return result;
 }
 
 enum command_result command_submit(struct call *c, struct seq *s, struct request *r,

@@ -81,10 +81,9 @@ enum command_result command_submit(struct call *c, struct seq *s, struct request
 enum command_result command_refused(struct call *c, struct request *r,
                                     struct request **ret_request);
 
-/* Leaves the request behind for something else than a sequence to decide; *ret_kept is
- * what that holds. */
+/* Leaves the request behind for something else than a sequence to decide; with
+ * COMMAND_WAITS, *ret_request is what that holds. */
 enum command_result command_wait(struct call *c, struct request *r,
-                                 struct request **ret_kept,
                                  struct request **ret_request);
 
 /* Taking ids (cmd_grant.c). */

@@ -121,7 +121,6 @@ struct agreement {
     uint64_t missing;  /* in the store */
     uint64_t behind;
     uint64_t altered; /* counters whose last change the store has lost */
-    bool added;       /* lines to the witness */
     bool raise, failed;
     bool older;                   /* the witness is, somewhere */
     char first[NAME_MAX_LEN + 1]; /* of those behind */
@@ -173,7 +172,6 @@ static void bring_up(struct agreement *a, uint64_t counter, const char *name,
 
     if (same_attr(attr, r) && line.last == r->last)
         return;
-    a->added = true;
     a->failed |= !witness_add(a->guard->witness, &line);
 }
 
@@ -370,7 +368,7 @@ static int reconcile(struct guard *g, const struct guard_acts *acts,
         if (rc == 0 && (witness_stale(g->witness) || differs ||
                         lines > 3 * a.counters + LINES_TO_SPARE))
             rc = renew(g, ret_error);
-        else if (rc == 0 && a.added)
+        else if (rc == 0)
             rc = witness_write(g->witness, true, ret_error);
     }
     store_batch_free(&a.ops);
@@ -563,8 +561,10 @@ static int testify(struct guard *g, struct store_batch *b)
     if (!b->noted)
         b->needs_sync = needs_sync(g, b);
     b->noted = true;
-    if (witness_stale(g->witness) || witness_wasteful(g->witness))
+    if (witness_stale(g->witness))
         return renew(g, &b->error);
+    if (witness_wasteful(g->witness) && renew(g, &b->error) == 0)
+        return 0; /* else the old file is as good, only longer */
     if (witness_write(g->witness, looks || b->needs_sync, &b->error) != 0)
         return -1;
     g->syncs += looks || b->needs_sync;

@@ -232,6 +232,7 @@ static int read_lines(struct witness *w, struct store_error *ret_error)
             w->stale = true;
     }
     w->now.size = in.at;
+    w->now.unsynced = true; /* as far as anybody knows */
     w->now.chain = in.chain;
     w->fresh_size = in.at;
     return 0;
@@ -249,9 +250,8 @@ static int open_existing(struct witness *w, struct store_error *ret_error)
     if (flock(w->now.fd, LOCK_EX | LOCK_NB) != 0)
         return in_use(w->path, ret_error);
     w->id = datadir_id(w->path);
-    if (!read_all(w) || !make_slots(w)) {
+    if (!read_all(w) || !make_slots(w))
         return cant(w->path, "read", ret_error);
-    }
     return read_lines(w, ret_error);
 }
 
@@ -489,6 +489,7 @@ int witness_renew_begin(struct witness *w, const struct record_header *h,
     log_close(&w->next);
     if (witness_peek(w->path, &other, &unused) > 0 &&
         strcmp(other.uuid, h->uuid) != 0) {
+        w->stats.failures++;
         store_error_set(ret_error, true,
                         "the witness %s is that of another store (%s) by now: set "
                         "witness to another path",
