@@ -1,4 +1,4 @@
-/* buffer.c - bytes of a connection that have to be kept. */
+/* buffer.c - bytes that have to be kept. */
 #include "buffer.h"
 
 #include <stdlib.h>

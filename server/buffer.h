@@ -1,5 +1,6 @@
-/* buffer.h - bytes of a connection that have to be kept: input that is not a whole
- * request yet, answers that could not be sent. Nothing kept takes no memory. */
+/* buffer.h - bytes that have to be kept: of a connection input that is not a whole
+ * request yet and answers that could not be sent, of a witness lines that are to be
+ * written. Nothing kept takes no memory. */
 #ifndef HILO_BUFFER_H
 #define HILO_BUFFER_H
 
@@ -16,7 +17,7 @@ struct buffer {
  * is out; the old ones are then still there. */
 bool buffer_keep(struct buffer *b, const char *from, size_t n);
 
-/* Room for some more bytes behind those that are there; NULL when memory is out. */
+/* Room for 4 KiB or more behind the bytes that are there; NULL when memory is out. */
 char *buffer_room(struct buffer *b, size_t *ret_size);
 
 void buffer_free(struct buffer *b);

@@ -55,4 +55,20 @@ void guard_give_back(struct guard *g, struct store_batch *b);
 
 void guard_close(struct guard *g);
 
+/* --- for reconcile.c --- */
+
+#define GUARD_MARGIN_S 10 /* so long at its highest rate a counter leaves out */
+
+/* The id below a mark; 0 where there is none. */
+uint64_t guard_last_id(struct lane l, uint64_t mark);
+/* The line of a counter; its name stays the caller's. */
+struct record guard_record(const struct guard *g, const char *name, size_t name_len,
+                           const struct counter_attr *attr, uint64_t counter,
+                           uint64_t mark);
+/* False when memory is out. */
+bool guard_note_rate(struct guard *g, uint64_t counter, uint64_t rate);
+/* A new file for the witness, with a line for each counter of the store. 0, or -1 and
+ * *ret_error. */
+int guard_renew(struct guard *g, struct store_error *ret_error);
+
 #endif

@@ -11,6 +11,7 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "buffer.h"
 #include "clock.h"
 #include "datadir.h"
 #include "log.h"
@@ -27,8 +28,7 @@ struct log {
     bool unsynced; /* some of it */
     bool announce; /* the next write begins with a sync mark */
     struct record_chain chain;
-    char *wait; /* lines that are to be written */
-    size_t wait_len, wait_cap;
+    struct buffer wait; /* lines that are to be written */
 };
 
 struct witness {
@@ -79,7 +79,7 @@ static void log_close(struct log *l)
 {
     if (l->fd >= 0)
         close(l->fd);
-    free(l->wait);
+    buffer_free(&l->wait);
     *l = (struct log){.fd = -1};
 }
 
@@ -367,18 +367,12 @@ uint64_t witness_forget(struct witness *w)
 
 /* --- writing --- */
 
-static char *room(struct log *l, size_t size)
+/* For a line behind those that wait; NULL when memory is out. */
+static char *room(struct log *l)
 {
-    if (l->wait_len + size > l->wait_cap) {
-        size_t cap = l->wait_cap ? 2 * l->wait_cap : 4096;
-        char *wait = realloc(l->wait, cap);
+    size_t size; /* more than a line takes */
 
-        if (wait == NULL)
-            return NULL;
-        l->wait = wait;
-        l->wait_cap = cap;
-    }
-    return l->wait + l->wait_len;
+    return buffer_room(&l->wait, &size);
 }
 
 /* Writes what waits, behind what is sound: so an attempt that failed half way is
@@ -387,9 +381,9 @@ static int put_out(struct log *l)
 {
     size_t done = 0;
 
-    while (done < l->wait_len) {
-        ssize_t n =
-            pwrite(l->fd, l->wait + done, l->wait_len - done, (off_t)(l->size + done));
+    while (done < l->wait.len) {
+        ssize_t n = pwrite(l->fd, l->wait.data + done, l->wait.len - done,
+                           (off_t)(l->size + done));
 
         if (n < 0 && errno == EINTR)
             continue;
@@ -399,9 +393,9 @@ static int put_out(struct log *l)
         }
         done += (size_t)n;
     }
-    l->unsynced |= l->wait_len > 0;
-    l->size += l->wait_len;
-    l->wait_len = 0;
+    l->unsynced |= l->wait.len > 0;
+    l->size += l->wait.len;
+    l->wait.len = 0;
     return 0;
 }
 
@@ -421,23 +415,23 @@ static bool announce(struct log *l)
 {
     char *to;
 
-    if (!l->announce || l->wait_len > 0)
+    if (!l->announce || l->wait.len > 0)
         return true;
-    to = room(l, RECORD_MAX);
+    to = room(l);
     if (to == NULL)
         return false;
-    l->wait_len = record_put_sync(to, l->size, &l->chain);
+    l->wait.len = record_put_sync(to, l->size, &l->chain);
     l->announce = false;
     return true;
 }
 
 static bool add_line(struct log *l, const struct record *r)
 {
-    char *to = announce(l) ? room(l, RECORD_MAX) : NULL;
+    char *to = announce(l) ? room(l) : NULL;
 
     if (to == NULL)
         return false;
-    l->wait_len += record_put(to, r, &l->chain);
+    l->wait.len += record_put(to, r, &l->chain);
     return true;
 }
 
@@ -446,7 +440,7 @@ bool witness_add(struct witness *w, const struct record *r)
     if (!w->renewing)
         return add_line(&w->now, r);
     return add_line(&w->next, r) &&
-           (w->next.wait_len < WRITE_SIZE || put_out(&w->next) == 0);
+           (w->next.wait.len < WRITE_SIZE || put_out(&w->next) == 0);
 }
 
 int witness_write(struct witness *w, bool sync, struct store_error *ret_error)
@@ -499,9 +493,9 @@ int witness_renew_begin(struct witness *w, const struct record_header *h,
     w->renewing = true;
     w->next.fd =
         open(w->new_path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-    to = room(&w->next, RECORD_MAX);
+    to = room(&w->next);
     if (w->next.fd >= 0 && to != NULL && flock(w->next.fd, LOCK_EX | LOCK_NB) == 0) {
-        w->next.wait_len = record_put_header(to, h, &w->next.chain);
+        w->next.wait.len = record_put_header(to, h, &w->next.chain);
         return 0;
     }
     w->renewing = false;
@@ -556,10 +550,10 @@ void witness_look(struct witness *w)
                  w->path);
         w->stale = true;
     }
-    if (w->stale || l->wait_len > 0 || !announce(l))
+    if (w->stale || l->wait.len > 0 || !announce(l))
         return; /* the next write says it */
     if (put_out(l) != 0) {
-        l->wait_len = 0;
+        l->wait.len = 0;
         l->announce = true;
     }
     l->unsynced = unsynced; /* a sync mark alone is not worth a sync */

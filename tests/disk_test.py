@@ -8,24 +8,14 @@ import sqlite3
 import harness
 from harness import Client, wait_until
 
-SHIM = os.path.join(os.path.dirname(harness.HILOD), "tests", "disk.so")
 
-
-class Disk(harness.Case):
+class Disk(harness.FailingDisk, harness.Case):
     def setUp(self):
-        self.dir = self.tmp()
-        self.server = self.hilod(env={"LD_PRELOAD": SHIM, "HILO_DISK": self.dir})
+        self.server = self.hilod(env=self.disk_env())
         self.c = self.client(self.server)
         self.c.call("SEQ", "CREATE", "each", "DURABILITY", "each")
         self.assertEqual(self.c.call("INCR", "each"), 1)
         self.assertEqual(self.c.call("INCR", "ahead"), 1)
-
-    def disk(self, state):
-        open(os.path.join(self.dir, state), "w").close()
-
-    def well(self):
-        for name in os.listdir(self.dir):
-            os.unlink(os.path.join(self.dir, name))
 
     def test_a_stalled_disk_holds_up_only_those_who_need_it(self):
         self.disk("stall")
@@ -134,7 +124,7 @@ class Disk(harness.Case):
         for c in [self.c, *others]:
             c.start("INCR", "each")
         self.disk("fail")
-        os.unlink(os.path.join(self.dir, "stall"))
+        self.well("stall")
         for c in [self.c, *others]:
             self.assertEqual(c.reply().word, "STORAGE")
 

@@ -272,6 +272,22 @@ class Case(unittest.TestCase):
         self.assertEqual(twice, [], "ids granted twice")
 
 
+class FailingDisk:
+    """A disk that does what tests/disk.c says: for servers with env=self.disk_env()."""
+
+    def disk_env(self):
+        self.disk_state = self.tmp()
+        return {"LD_PRELOAD": os.path.join(os.path.dirname(HILOD), "tests", "disk.so"),
+                "HILO_DISK": self.disk_state}
+
+    def disk(self, state):
+        open(os.path.join(self.disk_state, state), "w").close()
+
+    def well(self, *states):
+        for name in states or os.listdir(self.disk_state):
+            os.unlink(os.path.join(self.disk_state, name))
+
+
 class _Result(unittest.TextTestResult):
     def startTest(self, test):
         super().startTest(test)

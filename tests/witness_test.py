@@ -8,8 +8,6 @@ import sqlite3
 import harness
 from harness import refused_start, wait_until
 
-SHIM = os.path.join(os.path.dirname(harness.HILOD), "tests", "disk.so")
-
 
 class Witnessed(harness.Case):
     def setUp(self):
@@ -363,21 +361,13 @@ class Lost(Witnessed):
         self.assertEqual(self.start("--skip", "500").call("INCR", "a"), last + 501)
 
 
-class Disk(Witnessed):
+class Disk(harness.FailingDisk, Witnessed):
     def setUp(self):
         super().setUp()
-        self.dir = self.tmp()
-        self.start(env={"LD_PRELOAD": SHIM, "HILO_DISK": self.dir})
+        self.start(env=self.disk_env())
         self.c.call("SEQ", "CREATE", "each", "DURABILITY", "each")
         self.assertEqual(self.c.call("INCR", "each"), 1)
         self.assertEqual(self.c.call("INCR", "ahead"), 1)
-
-    def disk(self, state):
-        open(os.path.join(self.dir, state), "w").close()
-
-    def well(self):
-        for name in os.listdir(self.dir):
-            os.unlink(os.path.join(self.dir, name))
 
     def test_a_full_one_grants_nothing_it_does_not_know_and_recovers_by_itself(self):
         self.disk("witness-full")
