@@ -118,6 +118,20 @@ class Tokens(harness.Case):
         self.assertEqual(db.execute("SELECT count(*) FROM token").fetchone(), (1,))
         db.close()
 
+    def test_none_ends_before_its_time(self):
+        self.start("--token-ttl", "1")
+        old, young = self.block("a", 1, "old"), None
+
+        def old_is_gone():
+            nonlocal young
+            young = self.block("a", 1, "young%d" % len(claimed))
+            claimed.append(young)
+            return self.block("a", 1, "old") != old
+
+        claimed = []
+        wait_until(old_is_gone, "the old one to go")
+        self.assertEqual(self.block("a", 1, "young%d" % (len(claimed) - 1)), young)
+
     def test_many_end_in_portions(self):
         self.start("--token-ttl", "2")
         for i in range(0, 5000, 500):
