@@ -59,12 +59,9 @@ static void fill_alloc(void)
 
 static void allocate_one(void)
 {
-    uint64_t position;
-
     for (int i = 0; i < TIMES; i++) {
-        if (alloc_take_one(&counter, ALLOC_NO_CAP, &position) &&
-            !alloc_wants_ahead(&counter))
-            sink += position;
+        if (alloc_ones(&counter, ALLOC_NO_CAP) > 0)
+            sink += alloc_take_ones(&counter, 1) + !alloc_wants_ahead(&counter);
     }
 }
 
@@ -88,6 +85,14 @@ static void format_int(void)
 
     for (uint64_t i = 0; i < TIMES; i++)
         reply_int(&out, 12345678 + i);
+    sink += out.len;
+}
+
+static void format_ints(void)
+{
+    struct reply out = {.data = room, .cap = sizeof room};
+
+    reply_ints(&out, 12345678, 1, TIMES);
     sink += out.len;
 }
 
@@ -186,6 +191,7 @@ static const struct path {
     {"allocate_one", fill_alloc, allocate_one},
     {"allocate_block", fill_alloc, allocate_block},
     {"format_int", NULL, format_int},
+    {"format_ints", NULL, format_ints},
     {"format_id", NULL, format_id},
     {"hash_name", NULL, hash_name},
     {"lane_ids", NULL, lane_ids},

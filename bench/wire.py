@@ -44,6 +44,14 @@ CASES = [
 ]
 
 
+# Title, connections, pipeline, requests, durability: hilod with its witness and without.
+WITNESS_CASES = [
+    ("witness, ahead P=1", 50, 1, 300000, "ahead"),
+    ("witness, each P=1", 50, 1, 200000, "each"),
+    ("witness, each P=16", 50, 16, 1500000, "each"),
+]
+
+
 class Run:
     """What one run of the load generator saw."""
 
@@ -212,6 +220,22 @@ def run_case(case):
         s.stop()
 
 
+def run_witness_case(case):
+    title, connections, pipeline, requests, durability = case
+    servers = [OurHilod(durability), OurHilod(durability, "--witness", "off")]
+    rates = [[], []]
+    for i in range(ROUNDS):
+        for k in ((0, 1), (1, 0))[i % 2]:
+            where = ["127.0.0.1", str(servers[k].port)]
+            rates[k].append(Run(where, connections, pipeline, requests, "INCR", "counter").rate)
+    print("%s (%d connections)" % (title, connections))
+    print("    with %.1f k/s, without %.1f k/s; with it in parts of without it %s" %
+          (statistics.median(rates[0]) / 1e3, statistics.median(rates[1]) / 1e3,
+           middle([a / b for a, b in zip(*rates)])), flush=True)
+    for s in servers:
+        s.stop()
+
+
 def main():
     if shutil.which("redis-server") is None:
         raise SystemExit("redis-server has to be installed: apt-get install redis-server")
@@ -219,6 +243,9 @@ def main():
     for case in CASES:
         if os.environ.get("CASES", "") in case[0]:
             run_case(case)
+    for case in WITNESS_CASES:
+        if os.environ.get("CASES", "") in case[0]:
+            run_witness_case(case)
 
 
 if __name__ == "__main__":

@@ -104,17 +104,25 @@ enum alloc_verdict alloc_take(struct alloc *a, struct lane l,
                               const struct alloc_request *rq, int64_t now_ms,
                               struct alloc_grant *ret_grant);
 
-/* The same for one position and no floor, where it is the next one of the chunk in
- * hand, which no bound or stripe can touch; false where it isn't: alloc_take then says
- * why. */
-static inline bool alloc_take_one(struct alloc *a, uint64_t cap, uint64_t *ret_position)
+/* The short way for requests of one position each and no floor: how many of them the
+ * chunk in hand can answer below cap, which no other bound and no stripe can touch.
+ * Where that is none, alloc_take says why. */
+static inline uint64_t alloc_ones(const struct alloc *a, uint64_t cap)
 {
-    if (a->next >= a->end || a->next >= cap)
-        return false;
-    *ret_position = a->next;
-    a->used = ++a->next;
-    a->taken++;
-    return true;
+    uint64_t end = a->end < cap ? a->end : cap;
+
+    return a->next < end ? end - a->next : 0;
+}
+
+/* Grants n of those, one to each request, from the position returned on. */
+static inline uint64_t alloc_take_ones(struct alloc *a, uint64_t n)
+{
+    uint64_t first = a->next;
+
+    a->next += n;
+    a->used = a->next;
+    a->taken += n;
+    return first;
 }
 
 /* After ALLOC_FETCH: begin a plan, add the waiting requests in their order as long as

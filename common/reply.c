@@ -116,9 +116,53 @@ void reply_text(struct reply *r, const char *text)
 
 void reply_id(struct reply *r, uint64_t id)
 {
-    char digits[NUMBER_MAX];
+    reply_ids(r, id, 0, 1);
+}
 
-    string(r, '$', "", digits, number_format(digits, id));
+/* The reply to an id, into text; returns its size. */
+static size_t compose(char text[REPLY_ID_MAX], char type, uint64_t id)
+{
+    char digits[NUMBER_MAX];
+    size_t len = number_format(digits, id);
+    struct reply r = {.data = text, .cap = REPLY_ID_MAX};
+
+    if (type == '$')
+        put_header(&r, type, len);
+    else
+        put(&r, &type, 1);
+    put(&r, digits, len);
+    put(&r, "\r\n", 2);
+    return r.len;
+}
+
+/* Numbers that follow each other have all digits in common but the last, mostly. */
+static void ids(struct reply *r, char type, uint64_t id, uint64_t step, size_t n)
+{
+    char text[REPLY_ID_MAX] = {0};
+    size_t size = 0;
+    uint64_t digit = 10;
+
+    if (!room(r, n * REPLY_ID_MAX))
+        return;
+    for (; n > 0; n--, id += step, digit += step) {
+        if (digit > 9) {
+            size = compose(text, type, id);
+            digit = id % 10;
+        }
+        memcpy(r->data + r->len, text, REPLY_ID_MAX);
+        r->len += size;
+        r->data[r->len - 3] = (char)('0' + digit);
+    }
+}
+
+void reply_ints(struct reply *r, uint64_t id, uint64_t step, size_t n)
+{
+    ids(r, ':', id, step, n);
+}
+
+void reply_ids(struct reply *r, uint64_t id, uint64_t step, size_t n)
+{
+    ids(r, '$', id, step, n);
 }
 
 void reply_verbatim(struct reply *r, const char *p, size_t len)

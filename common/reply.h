@@ -13,6 +13,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define REPLY_ID_MAX \
+    32 /* room that an id takes while it is written; the reply is shorter */
+
 struct reply {
     char *data;
     size_t len;
@@ -30,6 +33,9 @@ void reply_signed(struct reply *r, int64_t n);                 /* :-1 */
 void reply_bulk(struct reply *r, const char *p, size_t len);   /* $3 one */
 void reply_text(struct reply *r, const char *text); /* the same, of a string */
 void reply_id(struct reply *r, uint64_t id);        /* a number as bulk string */
+/* n replies: id, id + step, id + 2 step … */
+void reply_ints(struct reply *r, uint64_t id, uint64_t step, size_t n);
+void reply_ids(struct reply *r, uint64_t id, uint64_t step, size_t n);
 void reply_verbatim(struct reply *r, const char *p,
                     size_t len);             /* RESP3 =txt; RESP2 bulk */
 void reply_array(struct reply *r, size_t n); /* n replies follow */

@@ -1,5 +1,6 @@
 /* cmd_grant.c - commands that take ids, and the replies grants become. */
 #include <inttypes.h>
+#include <string.h>
 #include "command.h"
 #include "error.h"
 #include "name.h"
@@ -82,30 +83,62 @@ static void check_stripe(struct call *c, struct request *r)
                        r->want.count, most, limit);
 }
 
-/* One id that is in hand, where nothing of this connection waits: no request is made.
+/* How many requests right behind this one are the same, byte by byte; at most so many.
  */
-static bool take_one(struct call *c, uint64_t cap, uint64_t *ret_id)
+static uint64_t count_repeats(const struct call *c, uint64_t most)
 {
+    size_t size = c->args->size, at = 0;
+    const char *request = c->rest - size;
+    uint64_t n = 0;
+
+    while (n < most && c->rest_len - at >= size &&
+           memcmp(request, c->rest + at, size) == 0) {
+        at += size;
+        n++;
+    }
+    return n;
+}
+
+/* Takes one id that is in hand, where nothing of this connection waits: no request is
+ * made. A pipeline often is one request many times over: those behind this one are
+ * granted with it, without being parsed. */
+static bool take_ones(struct call *c, uint64_t cap,
+                      void (*reply)(struct reply *r, uint64_t id, uint64_t step,
+                                    size_t n))
+{
+    struct lane l = c->server->identity.lane;
     struct resp_arg name = c->args->argv[1];
-    uint64_t position;
+    uint64_t most, room, n, first, id;
     struct seq *s;
 
     if (c->args->argc != 2 || c->order != CALL_FREE)
         return false;
     s = catalog_find(&c->server->catalog, name.p, name.len);
-    return s != NULL && seq_take_one(s, cap, c->now_ms, &position) &&
-           lane_id_at(c->server->identity.lane, position, ret_id);
+    most = s != NULL ? seq_ones(s, cap) : 0;
+    if (most == 0)
+        return false;
+    room = (COMMAND_OUT_HIGH - c->out->len) / REPLY_ID_MAX;
+    n = lane_boundary(l, alloc_next(&s->alloc)) - alloc_next(&s->alloc);
+    if (n < most)
+        most = n;
+    if (room < most)
+        most = room;
+    n = most > 1 ? 1 + count_repeats(c, most - 1) : 1;
+    first = seq_take_ones(s, n, c->now_ms);
+    if (!lane_id_at(l, first, &id))
+        return false;
+    reply(c->out, id, lane_step(l), n);
+    c->repeats = n - 1;
+    c->server->commands += c->repeats;
+    return true;
 }
 
 enum command_result cmd_incr(struct call *c, struct request **ret_request)
 {
     struct request r;
-    uint64_t id;
 
-    if (take_one(c, c->server->int_cap, &id)) {
-        reply_int(c->out, id);
+    if (take_ones(c, c->server->int_cap, reply_ints))
         return COMMAND_ANSWERED;
-    }
     request_init(&r, REQUEST_INCR);
     r.want.cap = c->server->int_cap;
     if (c->args->argc == 3) {
@@ -118,12 +151,10 @@ enum command_result cmd_incr(struct call *c, struct request **ret_request)
 enum command_result cmd_next(struct call *c, struct request **ret_request)
 {
     struct request r;
-    uint64_t n = 1, id;
+    uint64_t n = 1;
 
-    if (take_one(c, ALLOC_NO_CAP, &id)) {
-        reply_id(c->out, id);
+    if (take_ones(c, ALLOC_NO_CAP, reply_ids))
         return COMMAND_ANSWERED;
-    }
     request_init(&r, c->args->argc == 3 ? REQUEST_NEXTS : REQUEST_NEXT);
     if (c->args->argc == 3 &&
         (!number_parse_u64(c->args->argv[2].p, c->args->argv[2].len, &n) || n < 1 ||
@@ -295,11 +326,13 @@ enum command_result cmd_get(struct call *c, struct request **ret_request)
 static void answer_ids(struct lane l, const struct request *r, struct reply *out)
 {
     reply_array(out, r->grant.count);
-    for (uint64_t i = 0; i < r->grant.count; i++) {
-        uint64_t id = 0;
+    for (uint64_t at = r->grant.first, end = at + r->grant.count; at < end;) {
+        uint64_t id = 0, next = lane_boundary(l, at);
+        uint64_t n = (next < end ? next : end) - at;
 
-        lane_id_at(l, r->grant.first + i, &id);
-        reply_id(out, id);
+        lane_id_at(l, at, &id);
+        reply_ids(out, id, lane_step(l), n);
+        at += n;
     }
 }
 

@@ -25,6 +25,11 @@ struct call {
     struct server *server;
     struct session *session;
     const struct resp_request *args;
+    /* What came behind this request, and how many requests in it were answered with
+     * this one. */
+    const char *rest;
+    size_t rest_len;
+    uint64_t repeats;
     struct reply *out;
     enum call_order order;
     int64_t now_ms;
@@ -39,6 +44,8 @@ enum command_result {
     COMMAND_BLOCKED, /* not its turn: run it again when what waits has been answered */
     COMMAND_CLOSE,   /* answered; close after the answer is out */
 };
+
+#define COMMAND_OUT_HIGH 65536 /* no more commands while this much waits to be sent */
 
 enum command_result command_run(struct call *c, struct request **ret_request);
 

@@ -15,8 +15,7 @@
 #include "log.h"
 #include "sock.h"
 
-#define OUT_HIGH    65536 /* no more commands while this much waits to be sent */
-#define PENDING_MAX 1024  /* requests of one connection that may wait for the store */
+#define PENDING_MAX 1024 /* requests of one connection that may wait for the store */
 #define LINGER_MS   1000
 
 enum conn_state {
@@ -227,7 +226,7 @@ static bool has_answer(const struct conn *c)
  */
 static void answer_decided(struct conn *c, struct reply *out)
 {
-    while (has_answer(c) && out->len < OUT_HIGH) {
+    while (has_answer(c) && out->len < COMMAND_OUT_HIGH) {
         struct request *r = c->oldest;
 
         command_answer(c->server, r, out);
@@ -289,9 +288,10 @@ static void note_wrong_password(const struct conn *c)
                 peer);
 }
 
-/* Runs one request; false when it has to wait for its turn. */
-static bool run(struct conn *c, const struct resp_request *args, struct reply *out,
-                int64_t now_ms)
+/* Runs the request at buf; false when it has to wait for its turn. *ret_size: bytes of
+ * it and of those that were answered with it. */
+static bool run(struct conn *c, const struct resp_request *args, const char *buf,
+                size_t len, struct reply *out, int64_t now_ms, size_t *ret_size)
 {
     unsigned failures = c->session.auth_failures;
     struct request *left = NULL;
@@ -300,6 +300,8 @@ static bool run(struct conn *c, const struct resp_request *args, struct reply *o
         .server = c->server,
         .session = &c->session,
         .args = args,
+        .rest = buf + args->size,
+        .rest_len = len - args->size,
         .out = out,
         .order = order(c),
         .now_ms = now_ms,
@@ -308,6 +310,7 @@ static bool run(struct conn *c, const struct resp_request *args, struct reply *o
     };
 
     result = command_run(&call, &left);
+    *ret_size = args->size * (1 + call.repeats);
     if (c->session.auth_failures > failures)
         note_wrong_password(c);
     switch (result) {
@@ -352,11 +355,11 @@ static size_t run_commands(struct conn *c, const char *buf, size_t len,
 {
     struct resp_request args;
     enum resp_fault fault;
-    size_t at = 0;
+    size_t at = 0, size;
 
     *ret_stuck = false;
     while (c->state == CONN_OPEN && at < len) {
-        *ret_stuck = out->len >= OUT_HIGH || c->n_pending >= PENDING_MAX ||
+        *ret_stuck = out->len >= COMMAND_OUT_HIGH || c->n_pending >= PENDING_MAX ||
                      out->failed || is_held(c, now_ms);
         if (*ret_stuck)
             return at;
@@ -367,11 +370,13 @@ static size_t run_commands(struct conn *c, const char *buf, size_t len,
             note_fault(c, fault);
             return len;
         case RESP_OK:
-            if (args.argc > 0 && !run(c, &args, out, now_ms)) {
+            size = args.size;
+            if (args.argc > 0 &&
+                !run(c, &args, buf + at, len - at, out, now_ms, &size)) {
                 *ret_stuck = true;
                 return at;
             }
-            at += args.size;
+            at += size;
             break;
         }
     }

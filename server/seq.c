@@ -100,7 +100,7 @@ unsigned seq_used_percent(const struct seq *s)
 
 /* --- grants --- */
 
-static void count_grant(struct seq *s, uint64_t ids, int64_t now_ms)
+static void count_grants(struct seq *s, uint64_t n, uint64_t ids, int64_t now_ms)
 {
     int64_t elapsed = now_ms - s->recent_ms;
 
@@ -112,7 +112,7 @@ static void count_grant(struct seq *s, uint64_t ids, int64_t now_ms)
     }
     s->recent += ids;
     s->granted += ids;
-    s->env->grants++;
+    s->env->grants += n;
     s->env->ids += ids;
     check_near_end(s);
 }
@@ -169,7 +169,7 @@ static bool try_grant(struct seq *s, struct request *r, int64_t now_ms)
     verdict = alloc_take(&s->alloc, s->env->lane, &r->want, now_ms, &r->grant);
     if (__builtin_expect(verdict == ALLOC_GRANTED, 1)) {
         r->decided = true;
-        count_grant(s, r->grant.count, now_ms);
+        count_grants(s, 1, r->grant.count, now_ms);
         return true;
     }
     if (verdict == ALLOC_FETCH || verdict == ALLOC_WAIT)
@@ -178,15 +178,21 @@ static bool try_grant(struct seq *s, struct request *r, int64_t now_ms)
     return true;
 }
 
-bool seq_take_one(struct seq *s, uint64_t cap, int64_t now_ms, uint64_t *ret_position)
+uint64_t seq_ones(const struct seq *s, uint64_t cap)
 {
-    if (s->state != SEQ_LIVE || s->head != NULL || s->attr.retired || s->env->ended ||
-        !alloc_take_one(&s->alloc, cap, ret_position))
-        return false;
-    count_grant(s, 1, now_ms);
+    if (s->state != SEQ_LIVE || s->head != NULL || s->attr.retired || s->env->ended)
+        return 0;
+    return alloc_ones(&s->alloc, cap);
+}
+
+uint64_t seq_take_ones(struct seq *s, uint64_t n, int64_t now_ms)
+{
+    uint64_t first = alloc_take_ones(&s->alloc, n);
+
+    count_grants(s, n, n, now_ms);
     if (wants_ahead(s))
         s->env->want_fn(s->env, s);
-    return true;
+    return first;
 }
 
 bool seq_submit(struct seq *s, struct request *r, int64_t now_ms)

@@ -78,9 +78,13 @@ void seq_free(struct seq *s);
 /* The counter exists (it was loaded, or the store made it) and stands at mark. */
 void seq_go_live(struct seq *s, uint64_t counter, uint64_t mark);
 
-/* The short way for what is asked most: one id without a floor, below cap. False where
- * it isn't in hand or not that simple, and nothing has happened; seq_submit then. */
-bool seq_take_one(struct seq *s, uint64_t cap, int64_t now_ms, uint64_t *ret_position);
+/* The short way for what is asked most: one id without a floor, below cap. How many
+ * requests of that kind can be granted at once; where it is none, or not that simple,
+ * seq_submit decides. */
+uint64_t seq_ones(const struct seq *s, uint64_t cap);
+
+/* Grants n of them, one position each, from the one returned on. */
+uint64_t seq_take_ones(struct seq *s, uint64_t n, int64_t now_ms);
 
 /* Tries to decide the request now. False: it has to wait, call seq_enqueue with a copy
  * of it on the heap. */

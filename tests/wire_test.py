@@ -1,7 +1,9 @@
 """wire_test.py - the commands of the protocol against the real binary."""
 
 import os
+import random
 import socket
+import threading
 import time
 
 import harness
@@ -155,6 +157,51 @@ class Grants(harness.Case):
         self.assertEqual(self.c.fails("BLOCK", "a", 10, "BOGUS", 1).word, "BADARG")
         self.assertEqual(
             self.c.fails("BLOCK", "a", 10, "FLOOR", 1, "FLOOR", 2).word, "BADARG")
+
+
+class Repeats(harness.Case):
+    """Requests that are the same byte by byte are granted together where they come together."""
+
+    COMMANDS = [("INCR", "a"), ("incr", "a"), ("NEXT", "a"), ("INCR", "small"), ("NEXT", "small"),
+                ("NEXT", "each"), ("INCR", "each"), ("GET", "a"), ("NEXT", "a", 25), ("PING",)]
+
+    def start(self):
+        c = self.client(self.hilod("--lane", "2/3", "--stripe", "10", "--int-reply-max", "3000"))
+        self.assertEqual(c.call("SEQ", "CREATE", "a"), "OK")
+        self.assertEqual(c.call("SEQ", "CREATE", "small", "START", 5, "MAX", 700), "OK")
+        self.assertEqual(c.call("SEQ", "CREATE", "each", "DURABILITY", "each"), "OK")
+        return c
+
+    def test_answers_are_those_of_one_at_a_time(self):
+        seed = int(os.environ.get("HILO_SEED", random.randrange(1 << 32)))
+        rng = random.Random(seed)
+        stream = [command for _ in range(120)
+                  for command in [rng.choice(self.COMMANDS)] * rng.choice((1, 2, 7, 40))]
+        alone, together = self.start(), self.start()
+        before = int(together.info()["total_commands_processed"])
+        data = b"".join(Client.encode(*command) for command in stream)
+        while data:
+            n = rng.choice((len(data), 1000, 30, 1))
+            together.send(data[:n])
+            data = data[n:]
+        for i, command in enumerate(stream):
+            alone.start(*command)
+            one, other = alone.reply(), together.reply()
+            self.assertEqual(str(one), str(other), "HILO_SEED=%d, command %d, %s"
+                             % (seed, i, command))
+        self.assertEqual(int(together.info()["total_commands_processed"]) - before, len(stream) + 1)
+        for name in ("a", "small", "each"):
+            for field in ("last", "used_percent", "granted"):
+                self.assertEqual(alone.seq(name).get(field), together.seq(name).get(field))
+
+    def test_more_than_one_turn_can_send(self):
+        c = self.client(self.hilod())
+        n = 30000
+        reader = threading.Thread(target=lambda: c.send(b"NEXT a\r\n" * n))
+        reader.start()
+        self.assertEqual([int(c.reply()) for _ in range(n)], list(range(1, n + 1)))
+        reader.join()
+        self.assertEqual(c.info()["grants"], str(n))
 
 
 class Sequences(harness.Case):
