@@ -148,8 +148,24 @@ $(OUT)/tests/%: $(OBJ)/tests/%.o $(SERVER_OBJ) $(COMMON_OBJ) $(CLIENT_COMMON_OBJ
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) -o $@ $^ $(PKG_LIBS) -lcmocka
 
+# Files whose power fails.
+$(OUT)/tests/power_test: $(OBJ)/tests/power.o
+
+# A world in one process: hilod without its clock, its log and its random bits.
+SIM_OBJ = $(patsubst %,$(OBJ)/tests/sim/%.o,client disk ledger node world) $(OBJ)/tests/power.o \
+          $(filter-out $(patsubst %,$(OBJ)/server/%.o,clock log random),$(SERVER_OBJ)) \
+          $(COMMON_OBJ) $(CLIENT_COMMON_OBJ) $(OBJ)/pic/client/seen.o
+
+$(OBJ)/tests/sim/%.o: tests/sim/%.c Makefile
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) $(PKG_CFLAGS) -MMD -MP -Icommon -Iserver -Iclient -Itests -Itests/sim -c -o $@ $<
+
+$(OUT)/tests/sim: $(SIM_OBJ)
+	@mkdir -p $(@D)
+	$(CC) $(ALL_LDFLAGS) -o $@ $^ $(PKG_LIBS)
+
 .SECONDARY:
--include $(wildcard $(OBJ)/*/*.d $(OBJ)/pic/*/*.d)
+-include $(wildcard $(OBJ)/*/*.d $(OBJ)/*/*/*.d $(OBJ)/pic/*/*.d)
 
 # --- packages -----------------------------------------------------------------------------
 

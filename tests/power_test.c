@@ -1,12 +1,6 @@
-/* power_test.c - power that fails at every write: what was acknowledged is still there.
- *
- * The test stands between hilod's files and the system: it defines the calls that write
- * (pwrite, ftruncate, fdatasync, fsync, rename, unlink), and knows of each file what
- * had reached the disk and what was written since. At the n-th such call the power
- * fails: all further ones fail, and then the files become what a disk may hold: of the
- * writes since the last sync of a file all, none, or some, whole or in pieces of a
- * sector; a file that was renamed has its new name or the old one. After that hilod
- * starts anew. n goes from 1 until a run meets no failure. */
+/* power_test.c - power that fails at every write (power.h): what was acknowledged is
+ * still there when hilod starts anew. The power fails at the n-th call, and n goes from
+ * 1 until a run meets no failure. */
 #include "guard.h"
 
 #include <setjmp.h>
@@ -18,318 +12,14 @@
 #include <string.h>
 /* After the four above, which it needs. */
 #include <cmocka.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 #include "number.h"
+#include "power.h"
 
-#define SECTOR    512
-#define FILES_MAX 64
-#define ACTS      14 /* of one run */
-#define COUNTERS  3
+#define ACTS     14 /* of one run */
+#define COUNTERS 3
 
-/* --- a disk --- */
-
-struct change {
-    off_t offset;
-    size_t len;
-    bool truncates; /* to offset */
-    char *bytes;
-};
-
-struct file {
-    ino_t inode;
-    char path[256];
-    char *durable;
-    size_t durable_len;
-    struct change *changes; /* since the last sync */
-    size_t n;
-    bool gone;
-};
-
-struct move {
-    char from[256], to[256];
-    int old; /* the file that had the name; -1: none */
-};
-
-static struct {
-    char dir[64];
-    bool on; /* calls are watched */
-    bool dead;
-    unsigned calls, dies_at;
-    struct file files[FILES_MAX];
-    int n_files;
-    struct move moves[FILES_MAX]; /* not durable yet */
-    int n_moves;
-} disk;
-
-static char *grow(char *p, size_t from, size_t to)
-{
-    p = realloc(p, to + 1);
-    assert_non_null(p);
-    if (to > from)
-        memset(p + from, 0, to - from);
-    return p;
-}
-
-static void apply(struct file *f, const struct change *c)
-{
-    size_t end = (size_t)c->offset + c->len;
-
-    if (c->truncates) {
-        f->durable = grow(f->durable, f->durable_len, (size_t)c->offset);
-        f->durable_len = (size_t)c->offset;
-        return;
-    }
-    if (end > f->durable_len) {
-        f->durable = grow(f->durable, f->durable_len, end);
-        f->durable_len = end;
-    }
-    memcpy(f->durable + c->offset, c->bytes, c->len);
-}
-
-static void forget_changes(struct file *f)
-{
-    for (size_t i = 0; i < f->n; i++)
-        free(f->changes[i].bytes);
-    free(f->changes);
-    f->changes = NULL;
-    f->n = 0;
-}
-
-static int find_inode(ino_t inode)
-{
-    for (int i = 0; i < disk.n_files; i++) {
-        if (!disk.files[i].gone && disk.files[i].inode == inode)
-            return i;
-    }
-    return -1;
-}
-
-/* The file of a descriptor, known from now on; what is in it has been there. NULL for
- * one elsewhere. */
-static struct file *file_of(int fd)
-{
-    char link[64], path[256];
-    struct file *f;
-    struct stat st;
-    ssize_t n;
-
-    if (!disk.on || fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
-        return NULL;
-    if (find_inode(st.st_ino) >= 0)
-        return &disk.files[find_inode(st.st_ino)];
-    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
-    n = readlink(link, path, sizeof path - 1);
-    path[n > 0 ? n : 0] = '\0';
-    if (strncmp(path, disk.dir, strlen(disk.dir)) != 0)
-        return NULL;
-    assert_true(disk.n_files < FILES_MAX);
-    f = &disk.files[disk.n_files++];
-    *f = (struct file){.inode = st.st_ino};
-    snprintf(f->path, sizeof f->path, "%s", path);
-    f->durable = grow(NULL, 0, (size_t)st.st_size);
-    f->durable_len = (size_t)st.st_size;
-    assert_int_equal(syscall(SYS_pread64, fd, f->durable, f->durable_len, (off_t)0),
-                     (long)f->durable_len);
-    return f;
-}
-
-/* Whether this call comes after the end of the power. */
-static bool power_fails(void)
-{
-    if (disk.on && ++disk.calls == disk.dies_at)
-        disk.dead = true;
-    errno = EIO;
-    return disk.dead;
-}
-
-static void note(struct file *f, off_t offset, const void *bytes, size_t len,
-                 bool truncates)
-{
-    struct change *c;
-
-    f->changes = realloc(f->changes, (f->n + 1) * sizeof *c);
-    assert_non_null(f->changes);
-    c = &f->changes[f->n++];
-    *c = (struct change){.offset = offset, .len = len, .truncates = truncates};
-    if (!truncates) {
-        c->bytes = malloc(len);
-        assert_non_null(c->bytes);
-        memcpy(c->bytes, bytes, len);
-    }
-}
-
-ssize_t pwrite64(int fd, const void *buf, size_t n, off64_t offset);
-ssize_t pwrite(int fd, const void *buf, size_t n, off_t offset);
-int ftruncate64(int fd, off64_t size);
-int fsync(int fd);
-int fdatasync(int fd);
-
-ssize_t pwrite64(int fd, const void *buf, size_t n, off64_t offset)
-{
-    struct file *f = file_of(fd);
-
-    if (f == NULL)
-        return syscall(SYS_pwrite64, fd, buf, n, offset);
-    if (power_fails())
-        return -1;
-    note(f, offset, buf, n, false);
-    return syscall(SYS_pwrite64, fd, buf, n, offset);
-}
-
-ssize_t pwrite(int fd, const void *buf, size_t n, off_t offset)
-{
-    return pwrite64(fd, buf, n, offset);
-}
-
-int ftruncate64(int fd, off64_t size)
-{
-    struct file *f = file_of(fd);
-
-    if (f == NULL)
-        return (int)syscall(SYS_ftruncate, fd, size);
-    if (power_fails())
-        return -1;
-    note(f, size, NULL, 0, true);
-    return (int)syscall(SYS_ftruncate, fd, size);
-}
-
-int ftruncate(int fd, off_t size)
-{
-    return ftruncate64(fd, size);
-}
-
-/* A directory's sync makes names durable. */
-int fsync(int fd)
-{
-    struct file *f = file_of(fd);
-    struct stat st;
-
-    if (!disk.on)
-        return 0;
-    if (power_fails())
-        return -1;
-    if (f == NULL) {
-        if (fstat(fd, &st) == 0 && S_ISDIR(st.st_mode))
-            disk.n_moves = 0;
-        return 0;
-    }
-    for (size_t i = 0; i < f->n; i++)
-        apply(f, &f->changes[i]);
-    forget_changes(f);
-    return 0;
-}
-
-int fdatasync(int fd)
-{
-    return fsync(fd);
-}
-
-int rename(const char *from, const char *to)
-{
-    struct stat st;
-    int was, is;
-
-    if (!disk.on)
-        return (int)syscall(SYS_rename, from, to);
-    if (power_fails())
-        return -1;
-    was = stat(to, &st) == 0 ? find_inode(st.st_ino) : -1;
-    is = stat(from, &st) == 0 ? find_inode(st.st_ino) : -1;
-    assert_true(is >= 0);
-    snprintf(disk.moves[disk.n_moves].from, 256, "%s", from);
-    snprintf(disk.moves[disk.n_moves].to, 256, "%s", to);
-    disk.moves[disk.n_moves++].old = was;
-    snprintf(disk.files[is].path, sizeof disk.files[is].path, "%s", to);
-    if (was >= 0)
-        disk.files[was].gone = true;
-    return (int)syscall(SYS_rename, from, to);
-}
-
-int unlink(const char *path)
-{
-    struct stat st;
-    int i = disk.on && stat(path, &st) == 0 ? find_inode(st.st_ino) : -1;
-
-    if (i >= 0 && power_fails())
-        return -1;
-    if (i >= 0)
-        disk.files[i].gone = true;
-    return (int)syscall(SYS_unlink, path);
-}
-
-/* What becomes of writes that were not synced. */
-enum fate { KEPT, DROPPED, SOME, TORN, FATES };
-
-static void settle_change(struct file *f, const struct change *c, enum fate fate)
-{
-    if (fate == KEPT || (fate != DROPPED && rand() % 2 == 0)) {
-        apply(f, c);
-        return;
-    }
-    if (fate != TORN || c->truncates)
-        return;
-    for (size_t at = 0; at < c->len;) {
-        size_t left = SECTOR - ((size_t)c->offset + at) % SECTOR;
-        struct change piece = {.offset = c->offset + (off_t)at, .bytes = c->bytes + at};
-
-        piece.len = left < c->len - at ? left : c->len - at;
-        if (rand() % 2 == 0)
-            apply(f, &piece);
-        at += piece.len;
-    }
-}
-
-static void put_file(const char *path, const char *bytes, size_t len)
-{
-    int fd;
-
-    syscall(SYS_unlink, path);
-    fd = open(path, O_RDWR | O_CREAT, 0600);
-    assert_true(fd >= 0);
-    assert_int_equal(syscall(SYS_pwrite64, fd, bytes, len, (off_t)0), (long)len);
-    close(fd);
-}
-
-/* The power is back: the files are what the disk holds. */
-static void power_on(enum fate fate)
-{
-    disk.on = false;
-    for (int i = 0; i < disk.n_files; i++) {
-        struct file *f = &disk.files[i];
-
-        for (size_t k = 0; k < f->n; k++)
-            settle_change(f, &f->changes[k], fate);
-        if (!f->gone)
-            put_file(f->path, f->durable, f->durable_len);
-    }
-    while (disk.n_moves > 0) {
-        const struct move *m = &disk.moves[--disk.n_moves];
-
-        if (fate == KEPT || (fate != DROPPED && rand() % 2 == 0))
-            continue;
-        syscall(SYS_rename, m->to, m->from);
-        if (m->old >= 0)
-            put_file(m->to, disk.files[m->old].durable, disk.files[m->old].durable_len);
-    }
-    for (int i = 0; i < disk.n_files; i++) {
-        forget_changes(&disk.files[i]);
-        free(disk.files[i].durable);
-    }
-    disk.n_files = 0;
-    disk.dead = false;
-}
-
-static void watch(unsigned dies_at)
-{
-    disk.on = true;
-    disk.dead = false;
-    disk.calls = 0;
-    disk.dies_at = dies_at;
-}
+static char dir[64];
 
 /* --- what was acknowledged --- */
 
@@ -452,10 +142,10 @@ static void give_back(struct guard *g, struct acked *a)
 static int start(struct guard *g, struct store_error *error)
 {
     static char witness[128];
-    const struct store_config config = {.dir = disk.dir, .allow_network_fs = true};
+    const struct store_config config = {.dir = dir, .allow_network_fs = true};
     const struct guard_acts acts = {.skip = 0};
 
-    snprintf(witness, sizeof witness, "%s/hilo.witness", disk.dir);
+    snprintf(witness, sizeof witness, "%s/hilo.witness", dir);
     return guard_open(g, &store_sqlite, &config, witness, &acts, error);
 }
 
@@ -540,11 +230,11 @@ static void live(struct acked *a)
     struct guard g;
 
     if (start(&g, &error) != 0) {
-        assert_true(disk.dead);
+        assert_true(power_is_out());
         return;
     }
     check(&g, a);
-    for (int i = 0; i < ACTS && !disk.dead; i++)
+    for (int i = 0; i < ACTS && !power_is_out(); i++)
         act(&g, a, i);
     guard_close(&g);
 }
@@ -553,11 +243,11 @@ static void begin(const char *first)
 {
     char command[1200];
 
-    snprintf(command, sizeof command, "rm -rf %s; mkdir %s", disk.dir, disk.dir);
+    snprintf(command, sizeof command, "rm -rf %s; mkdir %s", dir, dir);
     assert_int_equal(system(command), 0);
     if (first == NULL)
         return;
-    snprintf(command, sizeof command, "sqlite3 %s/hilo.db '%s'", disk.dir, first);
+    snprintf(command, sizeof command, "sqlite3 %s/hilo.db '%s'", dir, first);
     assert_int_equal(system(command), 0);
 }
 
@@ -572,7 +262,7 @@ static void in_dir(const char *command)
 {
     char line[1200];
 
-    snprintf(line, sizeof line, "cd %s && %s", disk.dir, command);
+    snprintf(line, sizeof line, "cd %s && %s", dir, command);
     assert_int_equal(system(line), 0);
 }
 
@@ -588,10 +278,12 @@ static bool run(const struct story *s, unsigned n, enum fate fate, unsigned seed
         live(&a);
     if (s->put_back)
         in_dir("cp hilo.db old");
-    watch(n);
+    power_watch(dir);
+    power_out_at(n);
     live(&a);
-    died = disk.dead;
-    power_on(fate);
+    died = power_is_out();
+    power_on(dir, fate);
+    power_watch(NULL);
     if (s->put_back)
         in_dir("mv old hilo.db && rm -f hilo.db-wal");
     a.put_back = s->put_back;
@@ -661,11 +353,11 @@ int main(void)
     };
     int failed;
 
-    strcpy(disk.dir, "/tmp/hilo-power-XXXXXX");
-    if (mkdtemp(disk.dir) == NULL)
+    strcpy(dir, "/tmp/hilo-power-XXXXXX");
+    if (mkdtemp(dir) == NULL)
         return 1;
     failed = cmocka_run_group_tests(tests, NULL, NULL);
     begin(NULL);
-    rmdir(disk.dir);
+    rmdir(dir);
     return failed;
 }
