@@ -50,6 +50,7 @@ size_t record_put_header(char *to, const struct record_header *h,
     at = put_number(at, h->lane.lanes);
     at = put_number(at, h->lane.stripe);
     at = put_number(at, h->epoch);
+    at = put_number(at, h->skip);
     len = put_crc(to, at, 0, &ret->header);
     ret->last = ret->header;
     return len;
@@ -150,7 +151,7 @@ static bool take_crc(const struct line *l, uint32_t seed, uint32_t *ret)
 bool record_begin(struct record_reader *in, const char *data, size_t len,
                   struct record_header *ret)
 {
-    uint64_t number, lanes, stripe, epoch;
+    uint64_t number, lanes, stripe, epoch, skip;
     const char *uuid;
     struct line l;
     size_t n;
@@ -163,13 +164,14 @@ bool record_begin(struct record_reader *in, const char *data, size_t len,
     if (!take_word(&l, &uuid, &n) || n != RECORD_UUID_LEN ||
         !take_number(&l, LANES_MAX, &number) || !take_number(&l, LANES_MAX, &lanes) ||
         !take_number(&l, STRIPE_MAX, &stripe) || !take_number(&l, UINT64_MAX, &epoch) ||
-        !take_crc(&l, 0, &in->chain.header))
+        !take_number(&l, HILO_ID_MAX, &skip) || !take_crc(&l, 0, &in->chain.header))
         return false;
     memcpy(ret->uuid, uuid, n);
     ret->uuid[n] = '\0';
     ret->lane = (struct lane){
         .number = (uint32_t)number, .lanes = (uint32_t)lanes, .stripe = stripe};
     ret->epoch = epoch;
+    ret->skip = skip;
     in->chain.last = in->chain.header;
     in->at = l.len + 1;
     return lane_valid(ret->lane);

@@ -1,11 +1,12 @@
 /* record.h - the lines of a witness: marks outside a store, in a file that is only ever
  * appended to.
  *
- *     hilo-witness 1 UUID LANE LANES STRIPE EPOCH CRC
+ *     hilo-witness 1 UUID LANE LANES STRIPE EPOCH SKIP CRC
  *     m NAME LAST START MAX EACH RETIRED RATE CRC
  *     s OFFSET CRC
  *
- * The first line says whose it is. An m is a counter's state: LAST is the id of the
+ * The first line says whose it is, and how many positions counters that are made from
+ * now on leave out. An m is a counter's state: LAST is the id of the
  * last position reserved, 0 for none; of several lines of a name the last one counts.
  * An s stands at OFFSET bytes from the beginning and says that all before it had
  * reached the disk.
@@ -33,6 +34,7 @@ struct record_header {
     char uuid[RECORD_UUID_LEN + 1];
     struct lane lane;
     uint64_t epoch; /* of the layout */
+    uint64_t skip;  /* positions that new counters leave out */
 };
 
 struct record {

@@ -84,7 +84,8 @@ int guard_renew(struct guard *g, struct store_error *ret_error)
 {
     struct store_error why = {.text = "out of memory"};
     struct renewal r = {.guard = g};
-    struct record_header h = {.lane = g->id.lane, .epoch = g->id.epoch};
+    struct record_header h = {
+        .lane = g->id.lane, .epoch = g->id.epoch, .skip = g->id.skip};
 
     memcpy(h.uuid, g->id.uuid, sizeof h.uuid);
     if (witness_renew_begin(g->witness, &h, ret_error) != 0)
@@ -132,6 +133,8 @@ static int look_first(const char *path, const struct guard_acts *acts,
     if (there < 0)
         return -1;
     if (there > 0) {
+        /* A copy from before that was said does not know it. */
+        config->skip = h->skip > config->skip ? h->skip : config->skip;
         config->witnessed = h;
         config->witness_path = path;
     }

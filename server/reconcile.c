@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 #include "log.h"
+#include "number.h"
 #include "name.h"
 
 #define SLICE          10000 /* operations in one batch */
@@ -36,19 +37,20 @@ static uint64_t add_capped(uint64_t a, uint64_t b, uint64_t most)
     return a >= most || b > most - a ? most : a + b;
 }
 
-/* Where a counter goes on, given the position that is known to be free. */
-static uint64_t goes_on(const struct agreement *a, const struct counter_attr *attr,
-                        uint64_t from, uint64_t rate)
+/* Where a counter goes on, given the position that is known to be free. The margin ends
+ * at the highest MAX that is known, for a witness knows of each change of it. What an
+ * administrator skips does not: the MAX may have been higher, and may be again. */
+static uint64_t goes_on(const struct agreement *a, uint64_t max, uint64_t from,
+                        uint64_t rate)
 {
-    uint64_t limit = lane_first_above(a->guard->id.lane, attr->max), to = from;
+    struct lane l = a->guard->id.lane;
+    uint64_t limit = lane_first_above(l, max), to = from;
 
-    if (from >= limit)
-        return from;
-    if (a->raise) {
+    if (a->raise && from < limit) {
         for (int i = 0; i < GUARD_MARGIN_S; i++)
             to = add_capped(to, rate, limit);
     }
-    return add_capped(to, a->acts->skip, limit);
+    return add_capped(to, a->acts->skip, lane_first_above(l, HILO_ID_MAX));
 }
 
 static bool same_attr(const struct counter_attr *attr, const struct record *r)
@@ -123,7 +125,7 @@ static void raise_counter(void *arg, uint64_t counter, const char *name,
 {
     struct agreement *a = arg;
     struct counter_attr use = *attr;
-    uint64_t from = mark, rate = 0;
+    uint64_t from = mark, rate = 0, max = attr->max;
     struct store_op *op;
     struct record r;
 
@@ -132,12 +134,13 @@ static void raise_counter(void *arg, uint64_t counter, const char *name,
         uint64_t seen = lane_first_above(a->guard->id.lane, r.last);
 
         rate = r.rate;
+        max = r.max > max ? r.max : max;
         if (seen > mark || is_altered(a, &r, attr, mark)) {
             from = seen;
             use = attr_of(&r);
         }
     }
-    from = goes_on(a, &use, from, rate);
+    from = goes_on(a, max, from, rate);
     if (from == mark && counter_attr_same(&use, attr))
         return;
     op = add_op(a);
@@ -166,7 +169,7 @@ static void create_counters(struct agreement *a)
         op->attr = attr_of(&r);
         op->rate = r.rate;
         op->floor =
-            goes_on(a, &op->attr, lane_first_above(a->guard->id.lane, r.last), r.rate);
+            goes_on(a, r.max, lane_first_above(a->guard->id.lane, r.last), r.rate);
     }
 }
 
@@ -270,7 +273,7 @@ int reconcile(struct guard *g, const struct guard_acts *acts,
 
     if (g->witness != NULL) {
         lines = witness_forget(g->witness);
-        if (rc == 0 && (witness_stale(g->witness) || differs ||
+        if (rc == 0 && (witness_stale(g->witness) || differs || acts->skip > 0 ||
                         lines > 3 * a.counters + LINES_TO_SPARE))
             rc = guard_renew(g, ret_error);
         else if (rc == 0)

@@ -58,6 +58,7 @@ struct store_identity {
     bool witnessed;    /* it has had a witness when it was used last */
     int64_t uptime_ms; /* how long hilod has run with it, as last kept */
     bool is_backup;    /* it is a copy made by backup, and was never used */
+    uint64_t skip;     /* positions that new counters leave out */
     /* What the engine found when it read its own settings back, as "name:value" lines
      * ended by CR LF; for INFO. */
     char settings[STORE_SETTINGS_MAX];

@@ -485,6 +485,7 @@ static int begin_service(struct store *s, const struct store_config *config,
     ret->starts++;
     if (config->skip > s->create_skip)
         s->create_skip = config->skip;
+    ret->skip = s->create_skip;
     if (!set_meta(s, "starts", NULL, (int64_t)ret->starts) ||
         (config->skip > 0 && !set_meta(s, "skip", NULL, (int64_t)s->create_skip)) ||
         !exec(s, "COMMIT")) {

@@ -203,6 +203,23 @@ static bool make_slots(struct witness *w)
     return w->slots != NULL;
 }
 
+/* What was read may be in memory only: where a sync has failed, in a process before
+ * this one, the system has dropped it all the same, and another sync would say nothing
+ * of it (PostgreSQL's fsyncgate, 2018). So it is written once more. */
+static bool write_again(const struct witness *w, size_t from, size_t to)
+{
+    while (from < to) {
+        ssize_t n = pwrite(w->now.fd, w->data + from, to - from, (off_t)from);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return false;
+        from += (size_t)n;
+    }
+    return true;
+}
+
 static int read_lines(struct witness *w, struct store_error *ret_error)
 {
     struct record_header header;
@@ -210,11 +227,13 @@ static int read_lines(struct witness *w, struct store_error *ret_error)
     enum record_kind kind;
     struct record r;
     char what[96];
-    size_t at;
+    size_t at, sure = 0; /* so far it had reached the disk */
 
     if (!record_begin(&in, w->data, w->len, &header))
         return read_error(w->path, true, "has no valid first line", ret_error);
     while (at = in.at, (kind = record_next(&in, &r)) > RECORD_BAD) {
+        if (kind == RECORD_SYNC)
+            sure = at;
         if (kind != RECORD_MARK)
             continue;
         *find(w, r.name, r.name_len) = at + 1;
@@ -232,7 +251,9 @@ static int read_lines(struct witness *w, struct store_error *ret_error)
             w->stale = true;
     }
     w->now.size = in.at;
-    w->now.unsynced = true; /* as far as anybody knows */
+    if (!write_again(w, sure, in.at))
+        w->stale = true;
+    w->now.unsynced = true;
     w->now.chain = in.chain;
     w->fresh_size = in.at;
     return 0;

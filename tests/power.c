@@ -379,6 +379,11 @@ void power_on(const char *dir, enum fate fate)
 
 void power_watch(const char *dir)
 {
+    for (int i = 0; i < disk.n_files; i++) {
+        forget_changes(&disk.files[i]);
+        free(disk.files[i].durable);
+    }
+    disk.n_files = disk.n_moves = 0;
     disk.on = dir != NULL;
     if (dir != NULL)
         snprintf(disk.dir, sizeof disk.dir, "%s", dir);

@@ -318,6 +318,23 @@ class Lost(Witnessed):
         self.assertEqual(c.call("SEQ", "CREATE", "later", "START", 5000), "OK")
         self.assertEqual(c.call("INCR", "later"), 6000)
 
+    def test_a_skip_goes_beyond_a_max_that_was_raised_since(self):
+        c = self.start()
+        c.call("SEQ", "CREATE", "a", "MAX", 100)
+        c.call("BLOCK", "a", 90)
+        self.server.stop()
+        copy = self.copy()
+        c = self.start()
+        c.call("SEQ", "ALTER", "a", "MAX", 1000)
+        last = int(c.call("BLOCK", "a", 500)[1])
+        self.server.stop()
+        self.put_back(copy)
+        os.unlink(self.witness)
+        c = self.start("--new-witness", "--skip", "600")
+        self.assertEqual(c.fails("INCR", "a").word, "EXHAUSTED")
+        c.call("SEQ", "ALTER", "a", "MAX", 1000)
+        self.assertGreater(c.call("INCR", "a"), last)
+
     def test_one_that_is_in_use_is_not_put_aside(self):
         self.start()
         other = os.path.join(self.tmp(), "data")

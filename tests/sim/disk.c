@@ -211,6 +211,7 @@ static int sim_open(const struct store_config *config, struct store **ret,
     }
     if (config->skip > i->skip)
         i->skip = config->skip;
+    i->id.skip = i->skip;
     *ret_identity = i->id;
     *ret = calloc(1, sizeof **ret);
     if (*ret == NULL)

@@ -10,7 +10,7 @@
 
 #define WORDS_MAX  10
 #define ITEMS_MAX  64
-#define CHOICES    64
+#define CHOICES    256
 #define TOKENS_ALL 512
 #define TTL_US     INT64_C(20000000) /* --token-ttl of node.c */
 
@@ -48,6 +48,8 @@ const char *const sim_names[SEQS] = {"ahead", "each", "small", "other"};
 
 static struct page pages[NODES][SEQS];
 static bool put_back[NODES], lost_witness[NODES];
+static uint64_t
+    skipped[NODES]; /* the most that was, which new sequences leave out, too */
 static struct known_token tokens[TOKENS_ALL];
 static size_t n_tokens;
 static struct spans taken[SEQS]; /* ids that clients use */
@@ -89,6 +91,7 @@ void ledger_reset(void)
 {
     for (size_t n = 0; n < NODES; n++) {
         put_back[n] = lost_witness[n] = false;
+        skipped[n] = 0;
         for (size_t s = 0; s < SEQS; s++) {
             free(pages[n][s].granted.all);
             pages[n][s] = (struct page){.max = {HILO_ID_MAX}, .n_max = 1};
@@ -153,6 +156,17 @@ static uint64_t highest_max(const struct page *p)
     return most;
 }
 
+static void add_choice(struct page *p, uint64_t max)
+{
+    for (size_t i = 0; i < p->n_max; i++) {
+        if (p->max[i] == max)
+            return;
+    }
+    if (p->n_max == CHOICES)
+        abort();
+    p->max[p->n_max++] = max;
+}
+
 void ledger_asked(unsigned node, struct lane l, const char *line)
 {
     struct words w;
@@ -165,8 +179,10 @@ void ledger_asked(unsigned node, struct lane l, const char *line)
     p = &pages[node][seq_of(w.word[2])];
     max = option(&w, "MAX");
     start = is(&w, "SEQ", "ADVANCE") ? w.word[3] : option(&w, "START");
-    if (max != NULL && p->n_max < CHOICES)
-        p->max[p->n_max++] = strtoull(max, NULL, 10);
+    if (max != NULL)
+        add_choice(p, strtoull(max, NULL, 10));
+    else if (is(&w, "SEQ", "CREATE"))
+        add_choice(p, HILO_ID_MAX);
     if (start != NULL) {
         uint64_t to = lane_first_above(l, strtoull(start, NULL, 10));
 
@@ -201,10 +217,13 @@ static void grant_token(unsigned node, struct lane l, unsigned seq, struct run r
                         const char *token, const char *line)
 {
     struct known_token *k = NULL;
+    bool had = false; /* it may have had several blocks: what was put back forgot one */
 
     for (size_t i = 0; i < n_tokens; i++) {
-        if (tokens[i].node == node && strcmp(tokens[i].text, token) == 0)
-            k = &tokens[i];
+        if (tokens[i].node != node || strcmp(tokens[i].text, token) != 0)
+            continue;
+        k = &tokens[i];
+        had |= k->block.first == r.first && k->block.last == r.last;
     }
     if (k != NULL && k->block.first == r.first && k->block.last == r.last)
         return;
@@ -213,12 +232,11 @@ static void grant_token(unsigned node, struct lane l, unsigned seq, struct run r
                   " to %" PRIu64 " was acknowledged %.3f ms ago",
                   node, line, r.first, r.last, k->block.first, k->block.last,
                   (double)(sim_now_us - k->at_us) / 1000);
-    grant(node, l, seq, r, line);
-    if (k == NULL) {
-        if (n_tokens == TOKENS_ALL)
-            abort();
-        k = &tokens[n_tokens++];
-    }
+    if (!had)
+        grant(node, l, seq, r, line);
+    if (n_tokens == TOKENS_ALL)
+        abort();
+    k = &tokens[n_tokens++];
     *k = (struct known_token){.node = node, .block = r, .at_us = sim_now_us};
     snprintf(k->text, sizeof k->text, "%s", token);
 }
@@ -304,6 +322,7 @@ uint64_t ledger_skip(unsigned node, const struct sim_disk *d)
         if (p->top > mark && p->top - mark > most)
             most = p->top - mark;
     }
+    skipped[node] = most + 1 > skipped[node] ? most + 1 : skipped[node];
     return most;
 }
 
@@ -335,7 +354,7 @@ static void check_gap(unsigned node, unsigned s, const struct page *p, uint64_t 
 
 void ledger_started(unsigned node, struct sim_disk *d)
 {
-    uint64_t most = sim_disk_biggest(d) * (2 + sim_disk_burnt(d));
+    uint64_t most = skipped[node] + sim_disk_biggest(d) * (2 + sim_disk_burnt(d));
 
     for (unsigned s = 0; s < SEQS; s++) {
         struct page *p = &pages[node][s];
@@ -346,14 +365,18 @@ void ledger_started(unsigned node, struct sim_disk *d)
             sim_found("node %u: %s was created, and is not there after a start", node,
                       sim_names[s]);
         if (!there) {
-            p->known = false;
+            p->known = false; /* it may be made anew, by anybody */
+            p->max[0] = HILO_ID_MAX;
+            p->n_max = 1;
             continue;
         }
         if (mark < p->top)
             sim_found("node %u: %s begins at position %" PRIu64
                       " after a start, but up to %" PRIu64 " was granted",
                       node, sim_names[s], mark, p->top);
-        if (!lost_witness[node])
+        /* An older copy whose marks are above the witness's, since a stop gave back
+         * what it had reserved, keeps its own attributes. */
+        if (!put_back[node])
             check_attr(node, s, p, sim_disk_attr(d, sim_names[s]));
         else {
             p->max[0] = sim_disk_attr(d, sim_names[s])->max;

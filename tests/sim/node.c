@@ -1,5 +1,6 @@
 /* node.c - one hilod, without its sockets, threads and files: all else is the real one.
  */
+#include <dirent.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -675,7 +676,17 @@ static void mend(struct node *n, const char *why)
     struct sim_disk *d = sim_disk_of(n->dir);
 
     sim_say("node %u: %s", n->number, why);
-    if (!sim_disk_is_there(d) && !n->lost_witness) {
+    bool half_made =
+        n->acts.from_witness; /* the database, by a start that ended early */
+
+    n->acts = (struct guard_acts){.skip = 0};
+    if (half_made)
+        return;
+    if (strstr(why, "is a backup") != NULL) {
+        n->acts.skip = ledger_skip(n->number, d) + 1;
+        n->acts.new_witness = n->lost_witness;
+        ledger_put_back(n->number, true);
+    } else if (!sim_disk_is_there(d) && !n->lost_witness) {
         n->acts.from_witness = true;
     } else if (n->lost_witness || n->older) {
         n->acts.new_witness = true;
@@ -778,6 +789,24 @@ void sim_nodes_start(unsigned count, const char *dir)
     }
 }
 
+/* Each story begins with directories that are not there, or it would not be the same.
+ */
+static void empty(const char *dir)
+{
+    DIR *d = opendir(dir);
+    struct dirent *e;
+    char path[512];
+
+    while (d != NULL && (e = readdir(d)) != NULL) {
+        snprintf(path, sizeof path, "%s/%s", dir, e->d_name);
+        if (unlink(path) != 0)
+            rmdir(path);
+    }
+    if (d != NULL)
+        closedir(d);
+    rmdir(dir);
+}
+
 void sim_nodes_end(void)
 {
     for (unsigned i = 0; i < n_nodes; i++) {
@@ -785,7 +814,7 @@ void sim_nodes_end(void)
         if (nodes[i].up)
             die(&nodes[i]);
         options_free(&nodes[i].options);
-        unlink(nodes[i].witness);
+        empty(nodes[i].dir);
     }
     while (all != NULL) {
         struct conn *c = all;
