@@ -222,7 +222,7 @@ build/clients/node: tests/clients/package.json tests/clients/package-lock.json
 
 client-bins: build/clients/take-go build/clients/node
 
-test-bins: all unit-bins $(OUT)/tests/driver $(OUT)/tests/callbacks $(OUT)/tests/hot_test $(FUZZ_BIN) $(OUT)/manual $(OUT)/tests/disk.so $(OUT)/tests/nowipe.so
+test-bins: all unit-bins $(OUT)/tests/driver $(OUT)/tests/callbacks $(OUT)/tests/hot_test $(FUZZ_BIN) $(OUT)/manual $(OUT)/tests/disk.so $(OUT)/tests/nowipe.so $(OUT)/tests/sim
 
 test: deps-test
 	@$(MAKE) --no-print-directory run-tests
@@ -235,6 +235,14 @@ run-tests:
 	@for v in release asan tsan; do $(MAKE) --no-print-directory -s -j2 VARIANT=$$v test-bins || exit 1; done
 	@$(MAKE) --no-print-directory -s client-bins
 	@HILO_LONG=$(LONG) /usr/bin/python3 tests/run.py
+
+# make sim SEEDS=n: so many stories of servers, clients, disks and a network, from FIRST on;
+# make sim SEED=x: one of them, told line by line.
+SEEDS ?= 1000
+FIRST ?= 1
+.PHONY: sim
+sim: $(OUT)/tests/sim
+	@$(OUT)/tests/sim $(if $(SEED),$(SEED),$(FIRST) $(SEEDS))
 
 # Fuzz targets: over the kept corpus with every variant, and with libFuzzer for FUZZ_SECONDS
 # each; what reaches new code is then kept.

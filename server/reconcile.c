@@ -119,6 +119,14 @@ static struct store_op *add_op(struct agreement *a)
     return op;
 }
 
+/* Whether a counter that the witness does not know may be older than that: once a skip
+ * had to do for those that were younger than the copy, a copy may have one of them. */
+static bool is_doubtful(const struct agreement *a)
+{
+    return a->guard->witness != NULL && a->unknown > 0 && a->guard->id.skip > 0 &&
+           a->acts->skip == 0;
+}
+
 static void raise_counter(void *arg, uint64_t counter, const char *name,
                           size_t name_len, const struct counter_attr *attr,
                           uint64_t mark)
@@ -139,6 +147,8 @@ static void raise_counter(void *arg, uint64_t counter, const char *name,
             from = seen;
             use = attr_of(&r);
         }
+    } else if (is_doubtful(a)) {
+        from = add_capped(mark, a->guard->id.skip, HILO_ID_MAX);
     }
     from = goes_on(a, max, from, rate);
     if (from == mark && counter_attr_same(&use, attr))
@@ -245,7 +255,7 @@ static int agree(struct agreement *a, struct store_error *ret_error)
     if (g->witness != NULL && witness_left(g->witness))
         a->raise = true;
     a->raise |= a->behind > 0;
-    if (a->raise || a->altered > 0 || a->acts->skip > 0) {
+    if (a->raise || a->altered > 0 || a->acts->skip > 0 || is_doubtful(a)) {
         if (g->engine->load(g->store, raise_counter, a, ret_error) != 0)
             return -1;
         if (g->witness != NULL)

@@ -17,6 +17,10 @@ PYTHON = "/usr/bin/python3"
 VARIANTS = {"release": "build", "asan": "build/asan", "tsan": "build/tsan"}
 LIMIT = 1800 if os.environ.get("HILO_LONG") == "1" else 300  # seconds a suite may take
 
+# Stories of the simulation (tests/sim).
+SEEDS = {"release": "100000" if os.environ.get("HILO_LONG") == "1" else "2000",
+         "asan": "200", "tsan": "50"}
+
 # What needs the release build: it traces, preloads, or runs little code of ours.
 RELEASE_ONLY = {"trace_test", "docs_test", "disk_test", "witness_test", "backup_test",
                 "clients_test", "install_test"}
@@ -34,6 +38,7 @@ def suites():
             name = os.path.basename(path)[:-3]
             if variant == "release" or name not in RELEASE_ONLY:
                 yield "%s/%s" % (variant, name), [PYTHON, path], env
+        yield "%s/sim" % variant, [os.path.join(ROOT, out, "tests", "sim"), "1", SEEDS[variant]], env
         for path in sorted(glob.glob(os.path.join(ROOT, out, "tests", "*_test"))):
             yield "%s/%s" % (variant, os.path.basename(path)), [path], env
 

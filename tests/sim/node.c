@@ -549,6 +549,9 @@ static void crash(struct node *n)
         power_back();
     sim_disk_revive(d);
     interfere(n);
+    /* The last second of `each` may have been the witness's memory only: hilod(8). */
+    if (power && n->older && !n->lost_witness && sim_disk_is_there(d))
+        n->acts.skip = ledger_skip(n->number, d) + 1;
     sim_later((int64_t)sim_below(400000), boot, n, n->life);
 }
 

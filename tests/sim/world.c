@@ -84,7 +84,9 @@ void sim_found(const char *fmt, ...)
     va_start(ap, fmt);
     vprintf(fmt, ap);
     va_end(ap);
-    printf("\nTo be told all of it: make sim SEED=%" PRIu64 "\n", seed);
+    printf("\nsummary: 0 passed, 1 failed\nTo be told all of it: make sim SEED=%" PRIu64
+           "\n",
+           seed);
     fflush(stdout);
     clean_up();
     _exit(1);
@@ -228,7 +230,7 @@ int main(int argc, char **argv)
         tell(first + i);
     took = seconds() - begin;
     printf("%" PRIu64 " seeds from %" PRIu64 " on, %" PRIu64
-           " steps: nothing found (%.0f seeds/s)\n",
+           " steps: nothing found (%.0f seeds/s)\nsummary: 1 passed, 0 failed\n",
            count, first, happened, (double)count / took);
     free(heap);
     clean_up();
