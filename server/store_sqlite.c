@@ -594,7 +594,9 @@ static int sqlite_open(const struct store_config *config, struct store **ret,
     if (s->lock_fd < 0)
         goto failed;
     if (register_vfs(s) != SQLITE_OK ||
-        sqlite3_open_v2(s->path, &s->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE,
+        sqlite3_open_v2(s->path, &s->db,
+                        SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE |
+                            SQLITE_OPEN_NOMUTEX,
                         "hilo") != SQLITE_OK) {
         describe(s, "can't be opened", ret_error);
         goto failed;
@@ -999,7 +1001,9 @@ static bool begin_copy(struct store *s, const char *path)
         return false;
     }
     remove_part(c->part);
-    if (sqlite3_open_v2(c->part, &c->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE,
+    if (sqlite3_open_v2(c->part, &c->db,
+                        SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE |
+                            SQLITE_OPEN_NOMUTEX,
                         NULL) != SQLITE_OK)
         return false;
     c->work = sqlite3_backup_init(c->db, "main", s->db, "main");

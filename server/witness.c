@@ -273,6 +273,8 @@ static int open_existing(struct witness *w, struct store_error *ret_error)
     w->id = datadir_id(w->path);
     if (!read_all(w) || !make_slots(w))
         return cant(w->path, "read", ret_error);
+    if (datadir_sync_parent(w->path) != 0) /* its name may not be on the disk */
+        w->stale = true;
     return read_lines(w, ret_error);
 }
 
