@@ -30,8 +30,8 @@ unsigned power_calls(void);
 /* The power is back for what is below dir, whose files become what the disk holds. */
 void power_on(const char *dir, enum fate fate);
 
-/* The same where only the process had ended: files are as it left them, and what was not
- * synced isn't yet. */
+/* The same where only the process had ended: files are as it left them, and what was
+ * not synced isn't yet. */
 void power_back(void);
 
 /* One call in so many fails for no reason, though the power is there; 0: none. A sync

@@ -447,7 +447,14 @@ static void disconnect_all(struct node *n)
 
 static void die(struct node *n)
 {
+    struct batcher *b = &n->server.batcher;
+
     disconnect_all(n);
+    if (n->at_store) { /* nobody hears of it; only what waits for it is freed */
+        b->sent.outcome = STORE_DEAD;
+        store_error_set(&b->sent.error, false, "the process has ended");
+        batcher_collect(b, clock_steady_ms(), clock_steady_us());
+    }
     server_free(&n->server);
     guard_close(&n->guard);
     n->up = n->at_store = false;
