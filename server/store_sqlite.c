@@ -335,7 +335,8 @@ static bool write_identity(struct store *s, const struct store_identity *id)
            set_meta(s, "lanes", NULL, (int64_t)id->lane.lanes) &&
            set_meta(s, "stripe", NULL, (int64_t)id->lane.stripe) &&
            set_meta(s, "epoch", NULL, (int64_t)id->epoch) &&
-           set_meta(s, "starts", NULL, 0);
+           set_meta(s, "starts", NULL, 0) &&
+           (!id->witnessed || set_meta(s, "witness", NULL, 1));
 }
 
 static bool read_identity(struct store *s, struct store_identity *ret)
@@ -408,6 +409,7 @@ static int make_identity(struct store *s, const struct store_config *config,
     memcpy(ret->uuid, w->uuid, sizeof ret->uuid);
     ret->lane = w->lane;
     ret->epoch = w->epoch;
+    ret->witnessed = true; /* from the first moment: a copy of that may be put back */
     return 0;
 }
 

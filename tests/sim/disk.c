@@ -204,6 +204,7 @@ static int sim_open(const struct store_config *config, struct store **ret,
             memcpy(i->id.uuid, w->uuid, sizeof i->id.uuid);
             i->id.lane = w->lane;
             i->id.epoch = w->epoch;
+            i->id.witnessed = true;
         }
         i->there = true;
     } else {
