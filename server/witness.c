@@ -304,13 +304,17 @@ struct witness *witness_open(const char *path, struct store_error *ret_error)
 
 void witness_close(struct witness *w)
 {
-    struct store_error unused;
+    struct store_error why;
 
     if (w == NULL)
         return;
-    if (w->now.fd >= 0 && !w->stale && witness_sync(w, &unused) == 0) {
-        witness_look(w);
-        fdatasync(w->now.fd);
+    if (w->now.fd >= 0 && !w->stale) {
+        if (witness_sync(w, &why) == 0) {
+            witness_look(w);
+            fdatasync(w->now.fd);
+        } else {
+            log_line(LOG_WARNING, "%s", why.text);
+        }
     }
     witness_forget(w);
     log_close(&w->now);

@@ -418,7 +418,10 @@ unsigned power_calls(void)
     return disk.calls;
 }
 
-void power_flaky(unsigned one_in)
+unsigned power_flaky(unsigned one_in)
 {
+    unsigned was = disk.flaky;
+
     disk.flaky = one_in;
+    return was;
 }

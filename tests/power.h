@@ -35,7 +35,7 @@ void power_on(const char *dir, enum fate fate);
 void power_back(void);
 
 /* One call in so many fails for no reason, though the power is there; 0: none. A sync
- * that fails has left any part of the writes on the disk. */
-void power_flaky(unsigned one_in);
+ * that fails has left any part of the writes on the disk. Returns what it was. */
+unsigned power_flaky(unsigned one_in);
 
 #endif
