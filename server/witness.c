@@ -308,8 +308,12 @@ void witness_close(struct witness *w)
 
     if (w == NULL)
         return;
-    if (w->now.fd >= 0 && !w->stale) {
-        if (witness_sync(w, &why) == 0) {
+    if (w->now.fd >= 0) {
+        if (w->stale) {
+            log_line(LOG_WARNING,
+                     "the witness %s could not be synced and may lack the last grants",
+                     w->path);
+        } else if (witness_sync(w, &why) == 0) {
             witness_look(w);
             fdatasync(w->now.fd);
         } else {

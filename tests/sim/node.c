@@ -65,6 +65,7 @@ struct node {
     int64_t clock_us; /* of this life: its steady clock when the world began */
     int64_t wall_ms;
     bool lost_witness, older; /* what people did to it */
+    bool unsynced;            /* its witness could not be, and it said so */
 };
 
 static struct node nodes[NODES];
@@ -456,6 +457,7 @@ static void die(struct node *n)
         batcher_collect(b, clock_steady_ms(), clock_steady_us());
     }
     server_free(&n->server);
+    n->unsynced = witness_stale(n->guard.witness);
     guard_close(&n->guard);
     n->up = n->at_store = false;
     n->life++;
@@ -553,7 +555,7 @@ static void go_on(struct node *n, bool power)
     sim_disk_revive(d);
     interfere(n);
     /* The last second of `each` may have been the witness's memory only: hilod(8). */
-    if (power && n->older && !n->lost_witness && sim_disk_is_there(d))
+    if ((power || n->unsynced) && n->older && !n->lost_witness && sim_disk_is_there(d))
         n->acts.skip = ledger_skip(n->number, d) + 1;
     sim_later((int64_t)sim_below(400000), boot, n, n->life);
 }
