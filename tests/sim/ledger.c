@@ -29,7 +29,7 @@ struct page {
     struct spans granted;
     uint64_t top;  /* above all of them */
     uint64_t push; /* as far as people may have pushed it */
-    uint64_t base; /* its mark at a start after something was put back */
+    uint64_t base; /* its mark at the last start */
     bool known;    /* its creation was acknowledged */
     /* The MAX it may have: acknowledged last, or asked for since. */
     uint64_t max[CHOICES];
@@ -381,10 +381,9 @@ void ledger_started(unsigned node, struct sim_disk *d)
             p->max[0] = sim_disk_attr(d, sim_names[s])->max;
             p->n_max = 1;
         }
-        if (put_back[node])
-            p->base = mark;
-        else
+        if (!put_back[node])
             check_gap(node, s, p, mark, most);
+        p->base = mark;
     }
     put_back[node] = lost_witness[node] = false;
 }
