@@ -133,8 +133,6 @@ static int look_first(const char *path, const struct guard_acts *acts,
     if (there < 0)
         return -1;
     if (there > 0) {
-        /* A copy from before that was said does not know it. */
-        config->skip = h->skip > config->skip ? h->skip : config->skip;
         config->witnessed = h;
         config->witness_path = path;
     }

@@ -54,6 +54,17 @@ void store_identity_new(const struct store_config *config, struct store_identity
     random_uuid(ret->uuid);
 }
 
+uint64_t store_skip(const struct store_config *config,
+                    const struct store_identity *stored)
+{
+    const struct record_header *w = config->witnessed;
+    uint64_t skip = stored->skip > config->skip ? stored->skip : config->skip;
+
+    if (w != NULL && strcmp(w->uuid, stored->uuid) == 0 && w->skip > skip)
+        skip = w->skip;
+    return skip;
+}
+
 int store_identity_check(const struct store_config *config,
                          const struct store_identity *stored, const char *where,
                          struct store_error *ret_error)

@@ -201,6 +201,11 @@ bool store_reserve_at(struct store_op *op, uint64_t mark);
  * the default stripe, epoch 1, a random UUID. */
 void store_identity_new(const struct store_config *config, struct store_identity *ret);
 
+/* What counters that are made from now on leave out: the most that was ever said, to
+ * this store, now, or to its witness, of which an older copy does not know. */
+uint64_t store_skip(const struct store_config *config,
+                    const struct store_identity *stored);
+
 /* 0 if the configuration says nothing that contradicts the stored lane; else -1 and
  * what. */
 int store_identity_check(const struct store_config *config,

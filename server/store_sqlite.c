@@ -369,7 +369,7 @@ static bool read_identity(struct store *s, struct store_identity *ret)
         else if (strcmp(key, "witness") == 0)
             ret->witnessed = number != 0;
         else if (strcmp(key, "skip") == 0)
-            s->create_skip = (uint64_t)number;
+            ret->skip = (uint64_t)number;
         else if (strcmp(key, "uptime") == 0)
             ret->uptime_ms = number;
         else if (strcmp(key, "backup") == 0)
@@ -485,11 +485,9 @@ static int begin_service(struct store *s, const struct store_config *config,
     if (store_identity_check(config, ret, s->path, ret_error) != 0)
         return -1;
     ret->starts++;
-    if (config->skip > s->create_skip)
-        s->create_skip = config->skip;
-    ret->skip = s->create_skip;
+    ret->skip = s->create_skip = store_skip(config, ret);
     if (!set_meta(s, "starts", NULL, (int64_t)ret->starts) ||
-        (config->skip > 0 && !set_meta(s, "skip", NULL, (int64_t)s->create_skip)) ||
+        (ret->skip > 0 && !set_meta(s, "skip", NULL, (int64_t)s->create_skip)) ||
         !exec(s, "COMMIT")) {
         describe(s, "can't write", ret_error);
         return -1;

@@ -203,19 +203,20 @@ static bool make_slots(struct witness *w)
     return w->slots != NULL;
 }
 
-/* What was read may be in memory only: where a sync has failed, in a process before
- * this one, the system has dropped it all the same, and another sync would say nothing
- * of it (PostgreSQL's fsyncgate, 2018). So it is written once more. */
-static bool write_again(const struct witness *w, size_t from, size_t to)
+static bool write_at(int fd, const char *data, size_t len, uint64_t offset)
 {
-    while (from < to) {
-        ssize_t n = pwrite(w->now.fd, w->data + from, to - from, (off_t)from);
+    size_t done = 0;
+
+    while (done < len) {
+        ssize_t n = pwrite(fd, data + done, len - done, (off_t)(offset + done));
 
         if (n < 0 && errno == EINTR)
             continue;
-        if (n <= 0)
+        if (n <= 0) {
+            errno = n == 0 ? ENOSPC : errno;
             return false;
-        from += (size_t)n;
+        }
+        done += (size_t)n;
     }
     return true;
 }
@@ -251,7 +252,10 @@ static int read_lines(struct witness *w, struct store_error *ret_error)
             w->stale = true;
     }
     w->now.size = in.at;
-    if (!write_again(w, sure, in.at))
+    /* What was read may be in memory only: where a sync has failed, in a process before
+     * this one, the system has dropped it all the same, and another sync would say
+     * nothing of it (PostgreSQL's fsyncgate, 2018). So it is written once more. */
+    if (!write_at(w->now.fd, w->data + sure, in.at - sure, sure))
         w->stale = true;
     w->now.unsynced = true;
     w->now.chain = in.chain;
@@ -410,20 +414,8 @@ static char *room(struct log *l)
  * written over. */
 static int put_out(struct log *l)
 {
-    size_t done = 0;
-
-    while (done < l->wait.len) {
-        ssize_t n = pwrite(l->fd, l->wait.data + done, l->wait.len - done,
-                           (off_t)(l->size + done));
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0) {
-            errno = n == 0 ? ENOSPC : errno;
-            return -1;
-        }
-        done += (size_t)n;
-    }
+    if (!write_at(l->fd, l->wait.data, l->wait.len, l->size))
+        return -1;
     l->unsynced |= l->wait.len > 0;
     l->size += l->wait.len;
     l->wait.len = 0;

@@ -335,6 +335,38 @@ class Lost(Witnessed):
         c.call("SEQ", "ALTER", "a", "MAX", 1000)
         self.assertGreater(c.call("INCR", "a"), last)
 
+    def test_a_skip_is_not_forgotten_with_a_still_older_copy(self):
+        """Neither for what the copy lacks, nor for what only the copy has."""
+        self.begun()
+        oldest = self.copy()
+        self.start().call("SEQ", "CREATE", "young")
+        self.server.stop()
+        younger = self.copy("younger")
+        c = self.start()
+        last = int(c.call("BLOCK", "young", 500)[1])
+        self.assertEqual(int(c.call("BLOCK", "late", 500)[1]), last)
+        self.server.stop()
+        self.put_back(oldest)
+        os.unlink(self.witness)
+        self.start("--new-witness", "--skip", "1000")
+        self.server.stop()
+        for copy, name in ((younger, "young"), (oldest, "late")):
+            self.put_back(copy)
+            self.assertGreater(self.start().call("INCR", name), last)
+            self.server.stop()
+
+    def test_a_skip_of_another_store_is_not_taken_over(self):
+        self.begun()
+        own = self.witness
+        other = self.hilod("--log-level", "error")
+        data = other.data
+        other.stop()
+        self.hilod("--skip", "1000", data=data).stop()
+        text = refused_start("--witness", os.path.join(data, "hilo.witness"), data=self.data)[1]
+        self.assertIn("belongs to another store", text)
+        self.assertTrue(os.path.exists(own))
+        self.assertEqual(self.start().call("INCR", "new"), 1)
+
     def test_one_that_is_in_use_is_not_put_aside(self):
         self.start()
         other = os.path.join(self.tmp(), "data")

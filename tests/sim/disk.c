@@ -26,7 +26,6 @@ struct kept_token {
 struct image {
     bool there;
     struct store_identity id;
-    uint64_t skip;
     struct counter counters[COUNTERS_MAX];
     size_t n;
     struct kept_token *tokens;
@@ -210,9 +209,7 @@ static int sim_open(const struct store_config *config, struct store **ret,
     } else {
         i->id.starts++;
     }
-    if (config->skip > i->skip)
-        i->skip = config->skip;
-    i->id.skip = i->skip;
+    i->id.skip = store_skip(config, &i->id);
     *ret_identity = i->id;
     *ret = calloc(1, sizeof **ret);
     if (*ret == NULL)
@@ -291,12 +288,12 @@ static void apply(struct image *i, struct store_op *op)
             if (i->n == COUNTERS_MAX)
                 abort();
             i->n++;
-            *c = (struct counter){.mark = op->floor + i->skip};
+            *c = (struct counter){.mark = op->floor + i->id.skip};
             memcpy(c->name, op->name, op->name_len);
         }
         c->attr = op->attr;
-        if (op->floor + i->skip > c->mark)
-            c->mark = op->floor + i->skip;
+        if (op->floor + i->id.skip > c->mark)
+            c->mark = op->floor + i->id.skip;
         op->counter = (uint64_t)(c - i->counters) + 1;
         break;
     case STORE_ALTER:

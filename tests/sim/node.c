@@ -17,8 +17,7 @@
 #include "settings.h"
 #include "sim.h"
 
-#define PENDING_MAX 64
-#define LOOK_US     1000000
+#define LOOK_US 1000000
 
 /* A request that waits for its decision. */
 struct pending {
