@@ -377,6 +377,7 @@ static void take_admin(struct seq *s, const struct store_op *op, const char *why
 {
     struct request *r = s->head;
 
+    s->unsure |= op->kind == STORE_ALTER && op->err == HILO_ESTORAGE;
     if (op->err != 0)
         request_refuse(r, op->err, "%s",
                        op->err == HILO_ESTORAGE ? why : error_text(op->err));

@@ -58,6 +58,7 @@ struct seq {
     bool queued;   /* in the batcher's list */
     bool at_store; /* an operation of ours is on its way */
     bool op_is_fetch;
+    bool unsure;      /* a change of attr has failed: the store may hold it */
     bool warned;      /* that most ids are used */
     uint64_t granted; /* ids, since the start of the server */
     uint64_t recent;  /* ids granted since recent_ms */

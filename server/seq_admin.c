@@ -20,6 +20,8 @@ static bool refuse_retired(const struct seq *s, struct request *r)
 {
     if (!s->attr.retired || r->kind == REQUEST_CREATE)
         return false;
+    if (r->kind == REQUEST_RETIRE && s->unsure)
+        return false; /* a failed creation may have brought it back */
     if (r->kind == REQUEST_RETIRE)
         r->decided = true; /* it is what was asked for */
     else
@@ -34,9 +36,11 @@ static bool begin_create(struct seq *s, struct request *r, struct store_op *op)
 {
     const struct counter_attr *have = &s->attr;
 
+    op->kind = STORE_ALTER;
+    op->attr = r->attr;
     if (!have->retired && same_attr(have, &r->attr)) {
-        r->decided = true;
-        return false;
+        r->decided = !s->unsure;
+        return s->unsure; /* what is acknowledged has to be in the store */
     }
     if (!have->retired) {
         request_refuse(r, HILO_EBADARG,
@@ -46,8 +50,6 @@ static bool begin_create(struct seq *s, struct request *r, struct store_op *op)
                        s->name);
         return false;
     }
-    op->kind = STORE_ALTER;
-    op->attr = r->attr;
     op->floor = seq_start_position(s->env->lane, &r->attr);
     if (op->floor < s->alloc.mark)
         op->floor = s->alloc.mark;
@@ -123,6 +125,7 @@ bool seq_admin_begin(struct seq *s, struct request *r, struct store_op *op)
 void seq_admin_finish(struct seq *s, struct request *r, const struct store_op *op)
 {
     struct lane l = s->env->lane;
+    bool was_retired = s->attr.retired;
 
     r->decided = true;
     if (r->kind == REQUEST_ADVANCE) {
@@ -132,12 +135,13 @@ void seq_admin_finish(struct seq *s, struct request *r, const struct store_op *o
                     "sequence %s: advanced above %" PRIu64, s->name, r->id);
         return;
     }
+    s->unsure = false;
     s->attr = op->attr;
     alloc_set_limit(&s->alloc, seq_limit(l, &s->attr));
     alloc_set_each(&s->alloc, s->attr.each);
     if (s->attr.retired)
         alloc_drop(&s->alloc);
-    if (r->kind == REQUEST_CREATE)
+    if (was_retired)
         alloc_skip(&s->alloc, op->mark);
     if (s->warned && seq_used_percent(s) < SEQ_NEAR_END_PERCENT) {
         s->warned = false;
