@@ -63,8 +63,8 @@ SERVER_SRC = server/address.c server/batch.c server/batcher.c server/buffer.c \
              server/command.c server/conn.c server/crew.c server/datadir.c \
              server/guard.c server/listener.c server/log.c server/login.c server/loop.c \
              server/option_table.c server/options.c server/options_file.c \
-             server/options_text.c server/password.c server/random.c server/reconcile.c server/request.c \
-             server/seq.c server/seq_admin.c server/server.c server/settings.c \
+             server/options_text.c server/password.c server/random.c server/reconcile.c server/relane.c \
+             server/request.c server/seal.c server/seq.c server/seq_admin.c server/server.c server/settings.c \
              server/sock.c server/store.c server/store_memory.c server/store_sqlite.c \
              server/systemd.c server/tokens.c server/witness.c
 CLI_SRC    = client/cli_admin.c client/cli_doctor.c client/cli_look.c client/cli_main.c \

@@ -1,4 +1,4 @@
-/* record.c - the lines of a witness. */
+/* record.c - the lines of a witness and of a seal. */
 #include "record.h"
 
 #include <string.h>
@@ -8,7 +8,8 @@
 
 #define CRC_DIGITS 8
 
-static const char head[] = "hilo-witness 1 ";
+static const char sealed_word[] = "sealed";
+static const char witness_head[] = "hilo-witness 1 ", seal_head[] = "hilo-seal 1 ";
 
 /* --- writing --- */
 
@@ -24,6 +25,13 @@ static char *put_number(char *to, uint64_t n)
     to += number_format(to, n);
     *to++ = ' ';
     return to;
+}
+
+static char *put_lane(char *to, struct lane l)
+{
+    to = put_number(to, l.number);
+    to = put_number(to, l.lanes);
+    return put_number(to, l.stripe);
 }
 
 /* The end of a line from `line` to `to`, which stands behind a space. */
@@ -42,15 +50,16 @@ static size_t put_crc(char *line, char *to, uint32_t seed, uint32_t *ret_crc)
 size_t record_put_header(char *to, const struct record_header *h,
                          struct record_chain *ret)
 {
-    char *at = put_text(to, head, sizeof head - 2);
+    const char *head = h->is_seal ? seal_head : witness_head;
+    char *at = put_text(to, head, strlen(head) - 1);
     size_t len;
 
     at = put_text(at, h->uuid, strlen(h->uuid));
-    at = put_number(at, h->lane.number);
-    at = put_number(at, h->lane.lanes);
-    at = put_number(at, h->lane.stripe);
+    at = put_lane(at, h->lane);
     at = put_number(at, h->epoch);
     at = put_number(at, h->skip);
+    if (h->sealed)
+        at = put_text(at, sealed_word, strlen(sealed_word));
     len = put_crc(to, at, 0, &ret->header);
     ret->last = ret->header;
     return len;
@@ -76,6 +85,22 @@ size_t record_put_sync(char *to, uint64_t offset, const struct record_chain *cha
     uint32_t unused;
 
     return put_crc(to, at, chain->header, &unused);
+}
+
+size_t record_put_end(char *to, uint64_t count, struct record_chain *chain)
+{
+    char *at = put_number(put_text(to, "e", 1), count);
+
+    return put_crc(to, at, chain->last, &chain->last);
+}
+
+size_t record_put_opening(char *to, const struct record_opening *o,
+                          struct record_chain *chain)
+{
+    char *at = put_lane(put_text(to, "o", 1), o->lane);
+
+    at = put_text(at, o->uuid, strlen(o->uuid));
+    return put_crc(to, at, chain->last, &chain->last);
 }
 
 /* --- reading --- */
@@ -144,37 +169,82 @@ static bool take_crc(const struct line *l, uint32_t seed, uint32_t *ret)
         else
             return false;
     }
+    if (crc != crc32c(seed, l->p, l->at - 1))
+        return false;
     *ret = crc;
-    return crc == crc32c(seed, l->p, l->at - 1);
+    return true;
+}
+
+static bool take_head(struct line *l, const char *head)
+{
+    size_t len = strlen(head);
+
+    if (l->len < len || memcmp(l->p, head, len) != 0)
+        return false;
+    l->at = len;
+    return true;
+}
+
+static bool take_uuid(struct line *l, char ret[RECORD_UUID_LEN + 1])
+{
+    const char *p;
+    size_t len;
+
+    if (!take_word(l, &p, &len) || len != RECORD_UUID_LEN)
+        return false;
+    memcpy(ret, p, len);
+    ret[len] = '\0';
+    return true;
+}
+
+static bool take_lane(struct line *l, struct lane *ret)
+{
+    uint64_t number, lanes, stripe;
+
+    if (!take_number(l, LANES_MAX, &number) || !take_number(l, LANES_MAX, &lanes) ||
+        !take_number(l, STRIPE_MAX, &stripe))
+        return false;
+    *ret = (struct lane){
+        .number = (uint32_t)number, .lanes = (uint32_t)lanes, .stripe = stripe};
+    return lane_valid(*ret);
+}
+
+/* Whether it stands there, which it need not. */
+static bool take_sealed(struct line *l)
+{
+    struct line ahead = *l;
+    const char *p;
+    size_t len;
+
+    if (!take_word(&ahead, &p, &len) || len != strlen(sealed_word) ||
+        memcmp(p, sealed_word, len) != 0)
+        return false;
+    *l = ahead;
+    return true;
 }
 
 bool record_begin(struct record_reader *in, const char *data, size_t len,
                   struct record_header *ret)
 {
-    uint64_t number, lanes, stripe, epoch, skip;
-    const char *uuid;
+    struct record_header h = {0};
     struct line l;
-    size_t n;
 
     *in = (struct record_reader){.data = data, .len = len};
-    if (!line_at(data, len, 0, &l) || l.len < sizeof head - 1 ||
-        memcmp(l.p, head, sizeof head - 1) != 0)
+    if (!line_at(data, len, 0, &l))
         return false;
-    l.at = sizeof head - 1;
-    if (!take_word(&l, &uuid, &n) || n != RECORD_UUID_LEN ||
-        !take_number(&l, LANES_MAX, &number) || !take_number(&l, LANES_MAX, &lanes) ||
-        !take_number(&l, STRIPE_MAX, &stripe) || !take_number(&l, UINT64_MAX, &epoch) ||
-        !take_number(&l, HILO_ID_MAX, &skip) || !take_crc(&l, 0, &in->chain.header))
+    h.is_seal = take_head(&l, seal_head);
+    if ((!h.is_seal && !take_head(&l, witness_head)) || !take_uuid(&l, h.uuid) ||
+        !take_lane(&l, &h.lane) || !take_number(&l, UINT64_MAX, &h.epoch) ||
+        !take_number(&l, HILO_ID_MAX, &h.skip))
         return false;
-    memcpy(ret->uuid, uuid, n);
-    ret->uuid[n] = '\0';
-    ret->lane = (struct lane){
-        .number = (uint32_t)number, .lanes = (uint32_t)lanes, .stripe = stripe};
-    ret->epoch = epoch;
-    ret->skip = skip;
+    h.sealed = !h.is_seal && take_sealed(&l);
+    if (!take_crc(&l, 0, &in->chain.header))
+        return false;
+    *ret = h;
     in->chain.last = in->chain.header;
     in->at = l.len + 1;
-    return lane_valid(ret->lane);
+    in->is_seal = h.is_seal;
+    return true;
 }
 
 static bool read_fields(struct line *l, struct record *ret)
@@ -189,12 +259,7 @@ static bool read_fields(struct line *l, struct record *ret)
 
 static bool read_mark(struct line *l, uint32_t *chain, struct record *ret)
 {
-    uint32_t crc;
-
-    if (!read_fields(l, ret) || !take_crc(l, *chain, &crc))
-        return false;
-    *chain = crc;
-    return true;
+    return read_fields(l, ret) && take_crc(l, *chain, chain);
 }
 
 static bool read_sync(struct line *l, size_t offset, uint32_t header)
@@ -206,9 +271,39 @@ static bool read_sync(struct line *l, size_t offset, uint32_t header)
            take_crc(l, header, &crc);
 }
 
+static bool read_end(struct line *l, uint64_t marks, uint32_t *chain)
+{
+    uint64_t count;
+
+    return take_number(l, UINT64_MAX, &count) && count == marks &&
+           take_crc(l, *chain, chain);
+}
+
+static bool read_opening(struct line *l, uint32_t *chain, struct record_opening *ret)
+{
+    return take_lane(l, &ret->lane) && take_uuid(l, ret->uuid) &&
+           take_crc(l, *chain, chain);
+}
+
+static enum record_kind read_line(struct record_reader *in, struct line *l, char word,
+                                  struct record *ret)
+{
+    uint32_t *chain = &in->chain.last;
+
+    if (word == 'm' && read_mark(l, chain, ret))
+        return RECORD_MARK;
+    if (word == 's' && !in->is_seal && read_sync(l, in->at, in->chain.header))
+        return RECORD_SYNC;
+    if (word == 'e' && in->is_seal && read_end(l, in->marks, chain))
+        return RECORD_WHOLE;
+    if (word == 'o' && in->is_seal && read_opening(l, chain, &in->opening))
+        return RECORD_OPENING;
+    return RECORD_BAD;
+}
+
 enum record_kind record_next(struct record_reader *in, struct record *ret)
 {
-    enum record_kind kind = RECORD_BAD;
+    enum record_kind kind;
     const char *word;
     struct line l;
     size_t n;
@@ -217,10 +312,8 @@ enum record_kind record_next(struct record_reader *in, struct record *ret)
         return RECORD_END;
     if (!line_at(in->data, in->len, in->at, &l) || !take_word(&l, &word, &n) || n != 1)
         return RECORD_BAD;
-    if (*word == 'm' && read_mark(&l, &in->chain.last, ret))
-        kind = RECORD_MARK;
-    else if (*word == 's' && read_sync(&l, in->at, in->chain.header))
-        kind = RECORD_SYNC;
+    kind = read_line(in, &l, *word, ret);
+    in->marks += kind == RECORD_MARK;
     if (kind != RECORD_BAD)
         in->at += l.len + 1;
     return kind;

@@ -1,21 +1,29 @@
-/* record.h - the lines of a witness: marks outside a store, in a file that is only ever
- * appended to.
+/* record.h - marks outside a store, in a file that is only ever appended to: a witness,
+ * or a seal, which is what a layout that has ended leaves to the next one.
  *
- *     hilo-witness 1 UUID LANE LANES STRIPE EPOCH SKIP CRC
+ *     hilo-witness 1 UUID LANE LANES STRIPE EPOCH SKIP [sealed] CRC
  *     m NAME LAST START MAX EACH RETIRED RATE CRC
  *     s OFFSET CRC
  *
- * The first line says whose it is, and how many positions counters that are made from
- * now on leave out. An m is a counter's state: LAST is the id of the
- * last position reserved, 0 for none; of several lines of a name the last one counts.
- * An s stands at OFFSET bytes from the beginning and says that all before it had
- * reached the disk.
+ *     hilo-seal 1 UUID LANE LANES STRIPE EPOCH SKIP CRC
+ *     m ...
+ *     e COUNT CRC
+ *     o LANE LANES STRIPE UUID CRC
+ *
+ * The first line says whose it is, and what counters that are made from now on leave
+ * out: of a witness so many positions, of a seal the ids up to this one. A witness is
+ * sealed where nothing more may be granted in its layout. An m is a counter's state:
+ * LAST is the id of the last position reserved, 0 for none; of several lines of a name
+ * the last one counts. An s stands at OFFSET bytes from the beginning and says that all
+ * before it had reached the disk. An e says how many m stood before it, and ends what
+ * the store has written; an o behind it names a lane of the next layout that was opened
+ * from it, and its store.
  *
  * CRC is CRC-32C in 8 hexadecimal digits, of the line up to the space before it. In an
- * m it goes on from the CRC of the m (or the header) before, so that a line which is
- * torn, lost or left over from an attempt before makes all that follow it invalid. In
- * an s it goes on from the header's CRC only: so what was on the disk can be told from
- * what never got there, whatever happened to it.
+ * m, e or o it goes on from the CRC of the one (or the header) before, so that a line
+ * which is torn, lost or left over from an attempt before makes all that follow it
+ * invalid. In an s it goes on from the header's CRC only: so what was on the disk can
+ * be told from what never got there, whatever happened to it.
  *
  * Pure. Writing never fails; reading believes nothing. */
 #ifndef HILO_RECORD_H
@@ -31,10 +39,12 @@
 #define RECORD_NAME_AT  2 /* where the name stands in an m */
 
 struct record_header {
+    bool is_seal; /* else it is a witness */
     char uuid[RECORD_UUID_LEN + 1];
     struct lane lane;
     uint64_t epoch; /* of the layout */
-    uint64_t skip;  /* positions that new counters leave out */
+    uint64_t skip;  /* what new counters leave out: positions, of a seal an id */
+    bool sealed;    /* of a witness: its layout has ended */
 };
 
 struct record {
@@ -44,6 +54,12 @@ struct record {
     uint64_t start, max;
     bool each, retired;
     uint64_t rate; /* the most ids seen in a second */
+};
+
+/* A lane that was opened. */
+struct record_opening {
+    struct lane lane;
+    char uuid[RECORD_UUID_LEN + 1];
 };
 
 /* Where checksums stand. */
@@ -57,19 +73,27 @@ size_t record_put_header(char *to, const struct record_header *h,
                          struct record_chain *ret);
 size_t record_put(char *to, const struct record *r, struct record_chain *chain);
 size_t record_put_sync(char *to, uint64_t offset, const struct record_chain *chain);
+size_t record_put_end(char *to, uint64_t count, struct record_chain *chain);
+size_t record_put_opening(char *to, const struct record_opening *o,
+                          struct record_chain *chain);
 
 /* Reading. */
 struct record_reader {
     const char *data;
     size_t len, at;
     struct record_chain chain;
+    bool is_seal;
+    uint64_t marks;                /* so far */
+    struct record_opening opening; /* what RECORD_OPENING has read */
 };
 
 enum record_kind {
     RECORD_END, /* nothing follows */
     RECORD_BAD, /* what follows is no line of ours */
     RECORD_MARK,
-    RECORD_SYNC,
+    RECORD_SYNC,    /* of a witness */
+    RECORD_WHOLE,   /* of a seal: all of what the store had is there */
+    RECORD_OPENING, /* of a seal, behind that */
 };
 
 /* False when there is no valid header. */

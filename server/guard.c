@@ -1,6 +1,7 @@
 /* guard.c - a store and its witness. */
 #include "guard.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -84,8 +85,10 @@ int guard_renew(struct guard *g, struct store_error *ret_error)
 {
     struct store_error why = {.text = "out of memory"};
     struct renewal r = {.guard = g};
-    struct record_header h = {
-        .lane = g->id.lane, .epoch = g->id.epoch, .skip = g->id.skip};
+    struct record_header h = {.lane = g->id.lane,
+                              .epoch = g->id.epoch,
+                              .skip = g->id.skip,
+                              .sealed = g->id.sealed};
 
     memcpy(h.uuid, g->id.uuid, sizeof h.uuid);
     if (witness_renew_begin(g->witness, &h, ret_error) != 0)
@@ -119,17 +122,53 @@ static bool is_of(const struct store_identity *id, const struct record_header *h
            id->lane.stripe == h->lane.stripe;
 }
 
+/* Whether what is there is what stays when the store's next layout has been opened. */
+static bool is_outlived(const struct store_identity *id, const struct record_header *h)
+{
+    return strcmp(id->uuid, h->uuid) == 0 && h->sealed && h->epoch < id->epoch &&
+           !id->witnessed;
+}
+
+/* A layout that has ended stays so, whatever was put back or left out. */
+static bool may_grant(const struct guard *g, const char *witness,
+                      const struct guard_acts *acts, const struct record_header *h,
+                      struct store_error *ret_error)
+{
+    const struct store_identity *id = &g->id;
+    bool ours = strcmp(id->uuid, h->uuid) == 0;
+
+    if (ours && h->epoch > id->epoch) {
+        store_error_set(ret_error, true,
+                        "the database is of layout epoch %" PRIu64
+                        ", but its witness %s of epoch %" PRIu64
+                        ": lanes were changed since, and ids of the old ones would "
+                        "repeat. Put a newer database back, or move this one away and "
+                        "start with --from-witness",
+                        id->epoch, witness, h->epoch);
+        return false;
+    }
+    if (acts->seal || !id->sealed)
+        return true;
+    store_error_set(
+        ret_error, true,
+        "lane %" PRIu32 "/%" PRIu32 " of layout epoch %" PRIu64
+        " is sealed: nothing more is granted in it. If its file is not "
+        "written yet: hilod --relane-seal FILE; then, with the files of all "
+        "lanes: hilod --relane-open I/N FILE...",
+        id->lane.number, id->lane.lanes, id->epoch);
+    return false;
+}
+
 /* What stands at the path before the store is opened: a store that is made anew may not
  * begin at 1 where a witness says otherwise. */
 static int look_first(const char *path, const struct guard_acts *acts,
                       struct store_config *config, struct record_header *h,
                       struct store_error *ret_error)
 {
-    int there;
+    int there = witness_peek(path, h, ret_error);
 
-    if (acts->new_witness)
+    if (acts->new_witness) /* what is there is only asked whether it was sealed */
         return 0;
-    there = witness_peek(path, h, ret_error);
     if (there < 0)
         return -1;
     if (there > 0) {
@@ -146,11 +185,13 @@ static int open_witness(struct guard *g, const char *path,
                         const struct guard_acts *acts, const struct record_header *h,
                         struct store_error *ret_error)
 {
-    if (h->uuid[0] != '\0' && !is_of(&g->id, h))
-        return refuse(ret_error, path, "belongs to another store");
+    bool leaves_out = acts->new_witness || is_outlived(&g->id, h);
+
+    if (h->uuid[0] != '\0' && !is_of(&g->id, h) && !leaves_out)
+        return refuse(ret_error, path, "belongs to another store or layout");
     if (h->uuid[0] == '\0' && g->id.witnessed && !acts->new_witness && !g->id.is_backup)
         return refuse(ret_error, path, "is missing, though the database has one");
-    if (acts->new_witness && witness_put_aside(path, ret_error) != 0)
+    if (leaves_out && witness_put_aside(path, ret_error) != 0)
         return -1;
     g->witness = witness_open(path, ret_error);
     return g->witness != NULL ? 0 : -1;
@@ -188,7 +229,10 @@ int guard_open(struct guard *g, const struct store_engine *engine,
         return -1;
     if (engine->open(&use, &g->store, &g->id, ret_error) != 0)
         return -1;
-    if (is_usable(g, witness, acts, &h, ret_error) &&
+    if (strcmp(g->id.uuid, h.uuid) == 0 && h.epoch == g->id.epoch)
+        g->id.sealed |= h.sealed;
+    if (may_grant(g, witness, acts, &h, ret_error) &&
+        is_usable(g, witness, acts, &h, ret_error) &&
         (witness == NULL || open_witness(g, witness, acts, &h, ret_error) == 0) &&
         reconcile(g, acts, ret_error) == 0 &&
         ((g->id.witnessed == (witness != NULL) && !g->id.is_backup) ||

@@ -17,6 +17,7 @@ struct guard_acts {
     bool new_witness;  /* the old one is lost or no good */
     bool from_witness; /* the database is lost */
     uint64_t skip;     /* positions to leave out in every counter */
+    bool seal;         /* it is opened to be sealed; it may be already */
 };
 
 /* What the witness says of a counter, and what of that is on the disk. */

@@ -9,6 +9,7 @@
 #include "log.h"
 #include "loop.h"
 #include "options.h"
+#include "relane.h"
 #include "settings.h"
 #include "store.h"
 #include "version.h"
@@ -32,6 +33,21 @@ static const char *witness_of(const struct options *o,
     return path;
 }
 
+static int tell_failure(const struct store_error *error)
+{
+    log_line(LOG_ERROR, "%s", error->text);
+    return error->config ? EX_CONFIG : 1;
+}
+
+static int seal(struct guard *g, const char *file)
+{
+    struct store_error error;
+    int rc = relane_seal(g, file, &error);
+
+    guard_close(g);
+    return rc == 0 ? 0 : tell_failure(&error);
+}
+
 static int run(struct options *o, const struct passwords *passwords)
 {
     const struct store_engine *engine = store_engine_find(o->engine);
@@ -39,17 +55,28 @@ static int run(struct options *o, const struct passwords *passwords)
         .dir = o->data, .lane = o->lane, .allow_network_fs = o->allow_network_fs};
     const struct guard_acts acts = {.new_witness = o->new_witness,
                                     .from_witness = o->from_witness,
-                                    .skip = o->skip};
+                                    .skip = o->skip,
+                                    .seal = o->relane_seal != NULL};
     char path[PATH_MAX];
+    const char *witness = witness_of(o, engine, path);
     struct store_error error;
     struct guard guard;
     enum loop_end end;
 
-    if (guard_open(&guard, engine, &config, witness_of(o, engine, path), &acts,
-                   &error) != 0) {
-        log_line(LOG_ERROR, "%s", error.text);
-        return error.config ? EX_CONFIG : 1;
+    if (o->relane_open.number != 0) {
+        const struct relane_open wanted = {.engine = engine,
+                                           .config = config,
+                                           .witness = witness,
+                                           .lane = o->relane_open,
+                                           .files = o->files,
+                                           .n_files = o->n_files};
+
+        return relane_open(&wanted, &error) == 0 ? 0 : tell_failure(&error);
     }
+    if (guard_open(&guard, engine, &config, witness, &acts, &error) != 0)
+        return tell_failure(&error);
+    if (acts.seal)
+        return seal(&guard, o->relane_seal);
     log_line(LOG_INFO,
              "hilod " HILO_VERSION ": store %s, engine %s, lane %" PRIu32 "/%" PRIu32
              ", stripe %" PRIu64 ", start %" PRIu64,

@@ -277,7 +277,7 @@ static bool is_choice(const char *choices, const char *text)
     return false;
 }
 
-static bool parse_lane(const char *text, struct lane *ret)
+bool option_parse_lane(const char *text, struct lane *ret)
 {
     const char *slash = strchr(text, '/');
     uint64_t number, lanes;
@@ -339,7 +339,7 @@ static bool set_value(void *field, const struct option_row *row, const char *tex
     case OPTION_MODE:
         return parse_mode(text, field);
     case OPTION_LANE:
-        return *text == '\0' || parse_lane(text, lane);
+        return *text == '\0' || option_parse_lane(text, lane);
     case OPTION_STRIPE:
         return *text == '\0' || parse_number(row, text, &lane->stripe);
     case OPTION_NUMBER:

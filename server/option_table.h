@@ -33,6 +33,9 @@ enum { OPTION_COUNT = 26 };
 
 extern const struct option_row option_rows[OPTION_COUNT];
 
+/* I/N; the stripe is left as it is. False, and nothing written, if it is none. */
+bool option_parse_lane(const char *text, struct lane *ret);
+
 /* False, and why (OPTIONS_ERROR_MAX bytes), when the text is no value of this option.
  */
 bool option_set(struct options *o, const struct option_row *row, const char *text,

@@ -17,7 +17,9 @@ struct command_line {
     enum options_result result;
     bool print;
     bool new_witness, from_witness;
-    const char *skip;
+    const char *skip, *relane_seal, *relane_open;
+    char *const *files;
+    size_t n_files;
 };
 
 enum {
@@ -28,6 +30,8 @@ enum {
     FLAG_NEW_WITNESS,
     FLAG_FROM_WITNESS,
     FLAG_SKIP,
+    FLAG_RELANE_SEAL,
+    FLAG_RELANE_OPEN,
 };
 
 static enum options_result refuse(char *error, const char *what, const char *word)
@@ -59,6 +63,12 @@ static bool take_flag(struct command_line *line, int c)
     case FLAG_SKIP:
         line->skip = optarg;
         return true;
+    case FLAG_RELANE_SEAL:
+        line->relane_seal = optarg;
+        return true;
+    case FLAG_RELANE_OPEN:
+        line->relane_open = optarg;
+        return true;
     case 'h':
     case FLAG_HELP:
         options_print_help(stdout);
@@ -85,6 +95,8 @@ static enum options_result scan(int argc, char **argv, struct command_line *line
         {"new-witness", no_argument, NULL, FLAG_NEW_WITNESS},
         {"from-witness", no_argument, NULL, FLAG_FROM_WITNESS},
         {"skip", required_argument, NULL, FLAG_SKIP},
+        {"relane-seal", required_argument, NULL, FLAG_RELANE_SEAL},
+        {"relane-open", required_argument, NULL, FLAG_RELANE_OPEN},
         {0},
     };
     struct option flags[OPTION_COUNT + sizeof others / sizeof others[0]];
@@ -109,29 +121,64 @@ static enum options_result scan(int argc, char **argv, struct command_line *line
         if (!take_flag(line, c))
             return line->result;
     }
-    if (optind < argc)
+    if (optind < argc && line->relane_open == NULL)
         return refuse(error, "unexpected word", argv[optind]);
+    line->files = argv + optind;
+    line->n_files = (size_t)(argc - optind);
     return line->result;
 }
 
-/* What is asked for at this start only. */
-static bool take_acts(struct options *o, const struct command_line *line, char *error)
+/* A change of lanes; NULL, or what is wrong with it. */
+static const char *take_relane(struct options *o, const struct command_line *line)
 {
-    const char *wrong = NULL;
+    o->relane_seal = line->relane_seal;
+    o->files = line->files;
+    o->n_files = line->n_files;
+    if (line->relane_seal != NULL && *line->relane_seal == '\0')
+        return "--relane-seal needs the name of a file to write";
+    if (line->relane_open == NULL)
+        return NULL;
+    if (!option_parse_lane(line->relane_open, &o->relane_open))
+        return "--relane-open has to be I/N with 1 <= I <= N <= 1024, such as 1/2";
+    o->relane_open.stripe = o->lane.stripe;
+    if (line->n_files == 0)
+        return "--relane-open needs the files --relane-seal has written, one of each "
+               "lane";
+    if (line->relane_seal != NULL)
+        return "--relane-seal and --relane-open exclude each other: seal every lane "
+               "first";
+    if (line->new_witness || line->from_witness || line->skip != NULL)
+        return "--relane-open goes with none of --new-witness, --from-witness and "
+               "--skip: they are for the sealing";
+    return NULL;
+}
 
+/* A start after a loss; NULL, or what is wrong with it. */
+static const char *take_losses(struct options *o, const struct command_line *line)
+{
     o->new_witness = line->new_witness;
     o->from_witness = line->from_witness;
     if (line->skip != NULL &&
         (!number_parse_u64(line->skip, strlen(line->skip), &o->skip) || o->skip < 1 ||
          o->skip > HILO_ID_MAX))
-        wrong = "--skip has to be 1 to 9223372036854775807 ids";
-    else if (o->new_witness && line->skip == NULL)
-        wrong = "--new-witness needs --skip IDS: at least as many as may have been "
-                "granted since what the database says";
-    else if (o->new_witness && o->from_witness)
-        wrong = "--new-witness and --from-witness exclude each other";
-    else if ((o->new_witness || o->from_witness) && strcmp(o->witness, "off") == 0)
-        wrong = "--new-witness and --from-witness need a witness, which is off";
+        return "--skip has to be 1 to 9223372036854775807 ids";
+    if (o->new_witness && line->skip == NULL)
+        return "--new-witness needs --skip IDS: at least as many as may have been "
+               "granted since what the database says";
+    if (o->new_witness && o->from_witness)
+        return "--new-witness and --from-witness exclude each other";
+    if ((o->new_witness || o->from_witness) && strcmp(o->witness, "off") == 0)
+        return "--new-witness and --from-witness need a witness, which is off";
+    return NULL;
+}
+
+/* What is asked for at this start only. */
+static bool take_acts(struct options *o, const struct command_line *line, char *error)
+{
+    const char *wrong = take_losses(o, line);
+
+    if (wrong == NULL)
+        wrong = take_relane(o, line);
     if (wrong != NULL)
         snprintf(error, OPTIONS_ERROR_MAX, "%s", wrong);
     return wrong == NULL;

@@ -35,6 +35,10 @@ struct options {
     /* Of this start only; not in a file. */
     bool new_witness, from_witness;
     uint64_t skip;
+    const char *relane_seal; /* a file, or NULL */
+    struct lane relane_open; /* 0: not given; else with these files */
+    char *const *files;
+    size_t n_files;
     /* What they were read from; the caller's. */
     int argc;
     char **argv;

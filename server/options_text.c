@@ -16,6 +16,8 @@ static const struct {
     {"--new-witness", "the witness is lost: go on without it; needs --skip"},
     {"--from-witness", "the database is lost: make a new one from its witness"},
     {"--skip IDS", "leave out so many ids in every sequence"},
+    {"--relane-seal FILE", "end the layout of lanes for good, marks into FILE; exit"},
+    {"--relane-open I/N FILE...", "begin the next one, from a FILE of each lane; exit"},
     {"--check-config", "say whether hilod could run with this, then exit"},
     {"--print-config", "print this as a configuration file, then exit"},
     {"--version", "print the version, then exit"},

@@ -58,6 +58,7 @@ struct store_identity {
     bool witnessed;    /* it has had a witness when it was used last */
     int64_t uptime_ms; /* how long hilod has run with it, as last kept */
     bool is_backup;    /* it is a copy made by backup, and was never used */
+    bool sealed;       /* its layout has ended: nothing may be granted in it */
     uint64_t skip;     /* positions that new counters leave out */
     /* What the engine found when it read its own settings back, as "name:value" lines
      * ended by CR LF; for INFO. */
@@ -74,6 +75,7 @@ struct store_config {
     const char *witness_path;
     bool from_witness;
     bool has_to_exist; /* a new store is refused */
+    bool made_sealed;  /* a new store is for engine->relane, and nothing else */
     /* Positions that a counter which is made from now on leaves out: there may have
      * been one of its name. */
     uint64_t skip;
@@ -178,6 +180,15 @@ struct store_engine {
      * 0, or -1 and *ret_error. NULL where an engine keeps nothing. */
     int (*set_witnessed)(struct store *s, bool witnessed,
                          struct store_error *ret_error);
+    /* Ends the layout, for good. 0, or -1 and *ret_error. NULL where an engine has
+     * no layout to change, as relane is. */
+    int (*seal)(struct store *s, struct store_error *ret_error);
+    /* Begins the next one, in one transaction: the identity's lane, epoch and skip, and
+     * these STORE_CREATE (each at its mark) instead of all counters and tokens. It is
+     * sealed and witnessed no more. Only to be closed afterwards. 0, or -1 and
+     * *ret_error. */
+    int (*relane)(struct store *s, const struct store_identity *next,
+                  const struct store_op *ops, size_t n, struct store_error *ret_error);
     /* Copies the store to a new file, a part at each call, between batches: what they
      * change is in the copy, too. NULL where an engine has no copies of its own. */
     enum store_backup (*backup)(struct store *s, const char *path,

@@ -336,6 +336,7 @@ static bool write_identity(struct store *s, const struct store_identity *id)
            set_meta(s, "stripe", NULL, (int64_t)id->lane.stripe) &&
            set_meta(s, "epoch", NULL, (int64_t)id->epoch) &&
            set_meta(s, "starts", NULL, 0) &&
+           (!id->sealed || set_meta(s, "sealed", NULL, 1)) &&
            (!id->witnessed || set_meta(s, "witness", NULL, 1));
 }
 
@@ -368,6 +369,8 @@ static bool read_identity(struct store *s, struct store_identity *ret)
             ret->starts = (uint64_t)number;
         else if (strcmp(key, "witness") == 0)
             ret->witnessed = number != 0;
+        else if (strcmp(key, "sealed") == 0)
+            ret->sealed = number != 0;
         else if (strcmp(key, "skip") == 0)
             ret->skip = (uint64_t)number;
         else if (strcmp(key, "uptime") == 0)
@@ -395,6 +398,7 @@ static int make_identity(struct store *s, const struct store_config *config,
         return -1;
     }
     store_identity_new(config, ret);
+    ret->sealed = config->made_sealed;
     if (w == NULL)
         return 0;
     if (!config->from_witness) {
@@ -409,6 +413,7 @@ static int make_identity(struct store *s, const struct store_config *config,
     memcpy(ret->uuid, w->uuid, sizeof ret->uuid);
     ret->lane = w->lane;
     ret->epoch = w->epoch;
+    ret->sealed = w->sealed;
     ret->witnessed = true; /* from the first moment: a copy of that may be put back */
     return 0;
 }
@@ -982,6 +987,51 @@ static int sqlite_set_witnessed(struct store *s, bool witnessed,
     return -1;
 }
 
+/* --- a change of layout --- */
+
+/* What has been committed, or was not. */
+static int settled(struct store *s, bool done, struct store_error *ret_error)
+{
+    if (done && !s->sync_failed)
+        return 0;
+    describe(s, "can't write", ret_error);
+    return -1;
+}
+
+static int sqlite_seal(struct store *s, struct store_error *ret_error)
+{
+    return settled(s, set_meta(s, "sealed", NULL, 1), ret_error);
+}
+
+static bool insert_all(struct store *s, const struct store_op *ops, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct store_op op = ops[i];
+
+        op.counter = i + 1;
+        if (!write_op(s, &op, SQL_INSERT, 0))
+            return false;
+    }
+    return true;
+}
+
+static int sqlite_relane(struct store *s, const struct store_identity *next,
+                         const struct store_op *ops, size_t n,
+                         struct store_error *ret_error)
+{
+    return settled(
+        s,
+        exec(s, "BEGIN IMMEDIATE; DELETE FROM token; DELETE FROM counter;"
+                "DELETE FROM meta WHERE key IN ('sealed', 'witness', 'backup')") &&
+            set_meta(s, "lane", NULL, (int64_t)next->lane.number) &&
+            set_meta(s, "lanes", NULL, (int64_t)next->lane.lanes) &&
+            set_meta(s, "stripe", NULL, (int64_t)next->lane.stripe) &&
+            set_meta(s, "epoch", NULL, (int64_t)next->epoch) &&
+            set_meta(s, "skip", NULL, (int64_t)next->skip) && insert_all(s, ops, n) &&
+            exec(s, "COMMIT"),
+        ret_error);
+}
+
 /* --- backup --- */
 
 static enum store_backup copy_failed(struct store *s, const char *path, const char *why,
@@ -1064,6 +1114,8 @@ const struct store_engine store_sqlite = {
     .load_tokens = sqlite_load_tokens,
     .commit = sqlite_commit,
     .set_witnessed = sqlite_set_witnessed,
+    .seal = sqlite_seal,
+    .relane = sqlite_relane,
     .backup = sqlite_backup,
     .stats = sqlite_stats,
     .close = sqlite_close,

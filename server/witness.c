@@ -145,7 +145,7 @@ int witness_peek(const char *path, struct record_header *ret,
     close(fd);
     if (n < 0)
         return cant(path, "read", ret_error);
-    if (!record_begin(&in, line, (size_t)n, ret))
+    if (!record_begin(&in, line, (size_t)n, ret) || ret->is_seal)
         return read_error(path, true, "has no valid first line", ret_error);
     return 1;
 }
@@ -230,7 +230,7 @@ static int read_lines(struct witness *w, struct store_error *ret_error)
     char what[96];
     size_t at, sure = 0; /* so far it had reached the disk */
 
-    if (!record_begin(&in, w->data, w->len, &header))
+    if (!record_begin(&in, w->data, w->len, &header) || header.is_seal)
         return read_error(w->path, true, "has no valid first line", ret_error);
     while (at = in.at, (kind = record_next(&in, &r)) > RECORD_BAD) {
         if (kind == RECORD_SYNC)

@@ -1,0 +1,433 @@
+/* relane.c - a change of lanes. */
+#include "relane.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include "log.h"
+#include "number.h"
+#include "seal.h"
+#include "witness.h"
+
+/* --- sealing --- */
+
+/* A file that is there has to be this one: it may have been opened from. */
+static int check_file(const char *file, const struct guard *g,
+                      struct store_error *ret_error)
+{
+    struct seal s;
+    int rc = seal_read(file, &s, ret_error);
+
+    if (rc == 0 &&
+        (strcmp(s.header.uuid, g->id.uuid) != 0 || s.header.epoch != g->id.epoch)) {
+        store_error_set(ret_error, true,
+                        "%s is the file of another store (%s, layout epoch %" PRIu64
+                        "): choose another name",
+                        file, s.header.uuid, s.header.epoch);
+        rc = -1;
+    }
+    seal_free(&s);
+    return rc;
+}
+
+static void tell_sealed(const struct guard *g, const char *file)
+{
+    log_line(LOG_INFO,
+             "lane %" PRIu32 "/%" PRIu32 " of layout epoch %" PRIu64
+             " is sealed; its marks are in %s. Seal every lane, then open each of the "
+             "next layout with all files: hilod --relane-open I/N FILE...",
+             g->id.lane.number, g->id.lane.lanes, g->id.epoch, file);
+}
+
+int relane_seal(struct guard *g, const char *file, struct store_error *ret_error)
+{
+    bool there = seal_exists(file), was_sealed = g->id.sealed;
+
+    if (g->engine->seal == NULL) {
+        store_error_set(ret_error, true,
+                        "the engine %s has no layout that could be changed",
+                        g->engine->name);
+        return -1;
+    }
+    if (there && check_file(file, g, ret_error) != 0)
+        return -1;
+    g->id.sealed = true;
+    if (g->witness != NULL && guard_renew(g, ret_error) != 0)
+        return -1;
+    if (g->engine->seal(g->store, ret_error) != 0)
+        return -1;
+    if (!there && seal_write(file, g, ret_error) != 0)
+        return -1;
+    if (!there && was_sealed)
+        log_line(LOG_WARNING,
+                 "this store was sealed before: if there is another file of it, use "
+                 "one of the two only");
+    tell_sealed(g, file);
+    return 0;
+}
+
+/* --- the files --- */
+
+/* All that is needed to open a lane. */
+struct opening {
+    const struct relane_open *wanted;
+    struct lane lane;
+    struct seal *seals;
+    struct record *records; /* of all files, by name; then one for each name */
+    size_t n;
+    struct store *store;
+    struct store_identity id;
+    struct store_op *ops;
+    bool older; /* a file is older than the store it is of */
+};
+
+static int refuse(struct store_error *ret, const char *file, const char *why)
+{
+    store_error_set(ret, true,
+                    "%s %s: one file is needed of each lane of the last layout, and no "
+                    "others",
+                    file, why);
+    return -1;
+}
+
+static int check_set(const struct opening *o, struct store_error *ret_error)
+{
+    const struct record_header *first = &o->seals[0].header;
+    size_t n = o->wanted->n_files;
+
+    for (size_t i = 0; i < n; i++) {
+        const struct record_header *h = &o->seals[i].header;
+
+        if (h->epoch != first->epoch || h->lane.lanes != first->lane.lanes ||
+            h->lane.stripe != first->lane.stripe)
+            return refuse(ret_error, o->seals[i].path,
+                          "is of another layout than the first file");
+        for (size_t k = 0; k < i; k++) {
+            if (o->seals[k].header.lane.number == h->lane.number)
+                return refuse(ret_error, o->seals[i].path,
+                              "is of the same lane as another file");
+        }
+    }
+    if (n == first->lane.lanes)
+        return 0;
+    store_error_set(ret_error, true,
+                    "%zu files were given, but the last layout had %" PRIu32
+                    " lanes: one file is needed of each",
+                    n, first->lane.lanes);
+    return -1;
+}
+
+/* What was opened from these files before has to be of the same layout. */
+static int check_layout(const struct opening *o, const struct seal *s,
+                        struct store_error *ret_error)
+{
+    for (size_t i = 0; i < s->n_openings; i++) {
+        struct lane had = s->openings[i].lane;
+
+        if (had.lanes == o->lane.lanes && had.stripe == o->lane.stripe)
+            continue;
+        store_error_set(ret_error, true,
+                        "from %s lane %" PRIu32 "/%" PRIu32 " with stripe %" PRIu64
+                        " was opened, which does not go with lane %" PRIu32 "/%" PRIu32
+                        " and stripe %" PRIu64
+                        ": ids would repeat. All lanes need the same",
+                        s->path, had.number, had.lanes, had.stripe, o->lane.number,
+                        o->lane.lanes, o->lane.stripe);
+        return -1;
+    }
+    return 0;
+}
+
+/* And this lane has not been, unless by this very store, when it was interrupted. */
+static int check_opened(const struct opening *o, const struct seal *s,
+                        struct store_error *ret_error)
+{
+    for (size_t i = 0; i < s->n_openings; i++) {
+        const struct record_opening *had = &s->openings[i];
+        bool ours = strcmp(had->uuid, o->id.uuid) == 0;
+
+        if (ours == (had->lane.number == o->lane.number))
+            continue;
+        store_error_set(ret_error, true,
+                        "from %s store %s opened lane %" PRIu32 "/%" PRIu32
+                        ", and this is store %s: ids would repeat. A lane is opened "
+                        "once; a store that was lost since can be made anew from its "
+                        "witness: hilod --from-witness",
+                        s->path, had->uuid, had->lane.number, had->lane.lanes,
+                        o->id.uuid);
+        return -1;
+    }
+    return 0;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    const struct record *x = a, *y = b;
+    size_t least = x->name_len < y->name_len ? x->name_len : y->name_len;
+    int order = memcmp(x->name, y->name, least);
+
+    if (order != 0)
+        return order;
+    return (x->name_len > y->name_len) - (x->name_len < y->name_len);
+}
+
+/* What two lanes know of one sequence: it goes on above both, and where they were set
+ * up differently, within the bounds of both. */
+static void merge(struct record *into, const struct record *r)
+{
+    if (into->start != r->start || into->max != r->max || into->each != r->each ||
+        into->retired != r->retired)
+        log_line(
+            LOG_WARNING,
+            "sequence %.*s was set up differently on two lanes: it gets the higher "
+            "START, the lower MAX, DURABILITY each if one had it, and is retired "
+            "if all had it so",
+            (int)r->name_len, r->name);
+    if (r->last > into->last)
+        into->last = r->last;
+    if (r->start > into->start)
+        into->start = r->start;
+    if (r->max < into->max)
+        into->max = r->max;
+    into->each |= r->each;
+    into->retired &= r->retired;
+}
+
+static bool gather(struct opening *o)
+{
+    size_t all = 0, n = 0;
+
+    for (size_t i = 0; i < o->wanted->n_files; i++)
+        all += o->seals[i].n;
+    o->records = malloc((all + 1) * sizeof *o->records);
+    if (o->records == NULL)
+        return false;
+    for (size_t i = 0; i < o->wanted->n_files; i++) {
+        for (size_t k = 0; k < o->seals[i].n; k++)
+            o->records[n++] = o->seals[i].records[k];
+    }
+    qsort(o->records, n, sizeof *o->records, by_name);
+    for (size_t i = 0; i < n; i++) {
+        if (o->n > 0 && by_name(&o->records[o->n - 1], &o->records[i]) == 0)
+            merge(&o->records[o->n - 1], &o->records[i]);
+        else
+            o->records[o->n++] = o->records[i];
+    }
+    return true;
+}
+
+/* --- the store --- */
+
+static void check_counter(void *arg, uint64_t counter, const char *name,
+                          size_t name_len, const struct counter_attr *attr,
+                          uint64_t mark)
+{
+    struct opening *o = arg;
+    const struct record wanted = {.name = name, .name_len = name_len}, *r;
+
+    (void)counter, (void)attr;
+    r = bsearch(&wanted, o->records, o->n, sizeof wanted, by_name);
+    o->older |= r == NULL || r->last < guard_last_id(o->id.lane, mark);
+}
+
+/* A store that is sealed, of which one file is; or a new one. */
+static int check_store(struct opening *o, struct store_error *ret_error)
+{
+    const struct record_header *h = &o->seals[0].header;
+    const char *dir = o->wanted->config.dir;
+
+    if (!o->id.sealed) {
+        store_error_set(ret_error, true,
+                        "%s has lane %" PRIu32 "/%" PRIu32 " of layout epoch %" PRIu64
+                        " and is not sealed: if that is the new layout, it is open; if "
+                        "it is the old one: hilod --relane-seal FILE",
+                        dir, o->id.lane.number, o->id.lane.lanes, o->id.epoch);
+        return -1;
+    }
+    if (o->wanted->engine->load(o->store, check_counter, o, ret_error) != 0)
+        return -1;
+    if (o->older || o->id.epoch > h->epoch) {
+        store_error_set(ret_error, true,
+                        "%s holds sequences that these files do not know, or not as "
+                        "far: it needs its own file of layout epoch %" PRIu64
+                        " among them: hilod --relane-seal FILE",
+                        dir, o->id.epoch);
+        return -1;
+    }
+    return 0;
+}
+
+static int check_witness(const struct opening *o, const struct record_header *w,
+                         struct store_error *ret_error)
+{
+    if (w->uuid[0] == '\0' ||
+        (strcmp(w->uuid, o->id.uuid) == 0 && w->epoch == o->id.epoch))
+        return 0;
+    store_error_set(ret_error, true,
+                    "the witness %s belongs to another store or layout: put back its "
+                    "own, or set witness to another path",
+                    o->wanted->witness);
+    return -1;
+}
+
+static bool make_ops(struct opening *o)
+{
+    o->ops = calloc(o->n + 1, sizeof *o->ops);
+    if (o->ops == NULL)
+        return false;
+    for (size_t i = 0; i < o->n; i++) {
+        const struct record *r = &o->records[i];
+        uint64_t floor = r->last > r->start - 1 ? r->last : r->start - 1;
+
+        o->ops[i] = (struct store_op){.kind = STORE_CREATE,
+                                      .name = r->name,
+                                      .name_len = r->name_len,
+                                      .attr = {.start = r->start,
+                                               .max = r->max,
+                                               .each = r->each,
+                                               .retired = r->retired},
+                                      .mark = lane_first_above(o->lane, floor)};
+    }
+    return true;
+}
+
+/* By an attempt that was interrupted. */
+static bool has_noted(const struct seal *s, const struct record_opening *note)
+{
+    for (size_t i = 0; i < s->n_openings; i++) {
+        if (strcmp(s->openings[i].uuid, note->uuid) == 0)
+            return true;
+    }
+    return false;
+}
+
+static int begin_layout(struct opening *o, struct store_error *ret_error)
+{
+    struct store_identity next = o->id;
+    struct record_opening note = {.lane = o->lane};
+
+    memcpy(note.uuid, o->id.uuid, sizeof note.uuid);
+    next.lane = o->lane;
+    next.epoch = o->seals[0].header.epoch + 1;
+    next.skip = 0;
+    for (size_t i = 0; i < o->wanted->n_files; i++) {
+        uint64_t skip = lane_first_above(o->lane, o->seals[i].header.skip);
+
+        if (skip > next.skip)
+            next.skip = skip;
+    }
+    for (size_t i = 0; i < o->wanted->n_files; i++) {
+        if (!has_noted(&o->seals[i], &note) &&
+            seal_note_opening(&o->seals[i], &note, ret_error) != 0)
+            return -1;
+    }
+    return o->wanted->engine->relane(o->store, &next, o->ops, o->n, ret_error);
+}
+
+static int open_store(struct opening *o, struct record_header *w,
+                      struct store_error *ret_error)
+{
+    struct store_config config = o->wanted->config;
+    int there = 0;
+
+    if (o->wanted->witness != NULL)
+        there = witness_peek(o->wanted->witness, w, ret_error);
+    if (there < 0)
+        return -1;
+    config.lane = (struct lane){0};
+    config.made_sealed = true;
+    config.witnessed = there > 0 ? w : NULL;
+    config.witness_path = o->wanted->witness;
+    return o->wanted->engine->open(&config, &o->store, &o->id, ret_error);
+}
+
+static int out_of_memory(struct store_error *ret_error)
+{
+    store_error_set(ret_error, false, "out of memory");
+    return -1;
+}
+
+/* The store alone is open, and is again afterwards what it was, or of the next layout.
+ */
+static int change(struct opening *o, struct store_error *ret_error)
+{
+    struct record_header witness = {0};
+    int rc;
+
+    if (open_store(o, &witness, ret_error) != 0)
+        return -1;
+    rc = check_witness(o, &witness, ret_error);
+    if (rc == 0)
+        rc = check_store(o, ret_error);
+    for (size_t i = 0; i < o->wanted->n_files && rc == 0; i++)
+        rc = check_opened(o, &o->seals[i], ret_error);
+    if (rc == 0)
+        rc = make_ops(o) ? begin_layout(o, ret_error) : out_of_memory(ret_error);
+    o->wanted->engine->close(o->store);
+    return rc;
+}
+
+/* As a start does: the witness of the last layout makes room for the next one's. */
+static int finish(const struct opening *o, struct store_error *ret_error)
+{
+    const struct guard_acts none = {0};
+    struct store_config config = o->wanted->config;
+    struct guard g;
+
+    config.lane = (struct lane){0};
+    if (guard_open(&g, o->wanted->engine, &config, o->wanted->witness, &none,
+                   ret_error) != 0)
+        return -1;
+    log_line(LOG_INFO,
+             "store %s has lane %" PRIu32 "/%" PRIu32 ", stripe %" PRIu64
+             ", of layout epoch %" PRIu64 " now, with %zu sequences: start hilod",
+             g.id.uuid, g.id.lane.number, g.id.lane.lanes, g.id.lane.stripe, g.id.epoch,
+             o->n);
+    guard_close(&g);
+    return 0;
+}
+
+static int open_with(struct opening *o, struct store_error *ret_error)
+{
+    for (size_t i = 0; i < o->wanted->n_files; i++) {
+        if (seal_read(o->wanted->files[i], &o->seals[i], ret_error) != 0)
+            return -1;
+    }
+    if (check_set(o, ret_error) != 0)
+        return -1;
+    o->lane = o->wanted->lane;
+    if (o->lane.stripe == 0)
+        o->lane.stripe = o->seals[0].header.lane.stripe;
+    for (size_t i = 0; i < o->wanted->n_files; i++) {
+        if (check_layout(o, &o->seals[i], ret_error) != 0)
+            return -1;
+    }
+    if (!gather(o))
+        return out_of_memory(ret_error);
+    if (change(o, ret_error) != 0)
+        return -1;
+    return finish(o, ret_error);
+}
+
+int relane_open(const struct relane_open *wanted, struct store_error *ret_error)
+{
+    struct opening o = {.wanted = wanted};
+    int rc;
+
+    if (wanted->engine->relane == NULL) {
+        store_error_set(ret_error, true,
+                        "the engine %s has no layout that could be changed",
+                        wanted->engine->name);
+        return -1;
+    }
+    o.seals = calloc(wanted->n_files, sizeof *o.seals);
+    if (o.seals == NULL)
+        return out_of_memory(ret_error);
+    rc = open_with(&o, ret_error);
+    for (size_t i = 0; i < wanted->n_files; i++)
+        seal_free(&o.seals[i]);
+    free(o.seals);
+    free(o.records);
+    free(o.ops);
+    return rc;
+}

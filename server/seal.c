@@ -1,0 +1,211 @@
+/* seal.c - the file a layout leaves behind. */
+#include "seal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "datadir.h"
+
+static int cant(const char *path, const char *what, struct store_error *ret)
+{
+    int why = errno;
+
+    store_error_set(ret, false,
+                    "%s can't be %s: %s. Nothing is lost: mend that, and do the same "
+                    "once more",
+                    path, what, strerror(why));
+    return -1;
+}
+
+bool seal_exists(const char *path)
+{
+    struct stat st;
+
+    return lstat(path, &st) == 0;
+}
+
+/* --- writing --- */
+
+struct draft {
+    const struct guard *guard;
+    FILE *file;
+    uint64_t count;
+    struct record_chain chain;
+};
+
+static void put_counter(void *arg, uint64_t counter, const char *name, size_t name_len,
+                        const struct counter_attr *attr, uint64_t mark)
+{
+    struct draft *d = arg;
+    struct record r = guard_record(d->guard, name, name_len, attr, counter, mark);
+    char line[RECORD_MAX];
+
+    fwrite(line, 1, record_put(line, &r, &d->chain), d->file);
+    d->count++;
+}
+
+/* A write that fails is seen at the end. */
+static int put_all(struct draft *d, const char *path, struct store_error *ret_error)
+{
+    const struct guard *g = d->guard;
+    struct record_header h = {.is_seal = true,
+                              .lane = g->id.lane,
+                              .epoch = g->id.epoch,
+                              .skip = guard_last_id(g->id.lane, g->id.skip)};
+    char line[RECORD_MAX];
+
+    memcpy(h.uuid, g->id.uuid, sizeof h.uuid);
+    fwrite(line, 1, record_put_header(line, &h, &d->chain), d->file);
+    if (g->engine->load(g->store, put_counter, d, ret_error) != 0)
+        return -1;
+    fwrite(line, 1, record_put_end(line, d->count, &d->chain), d->file);
+    errno = ENOSPC; /* what is likely, where a buffered write does not say */
+    if (fflush(d->file) != 0 || ferror(d->file) || fsync(fileno(d->file)) != 0)
+        return cant(path, "written", ret_error);
+    return 0;
+}
+
+int seal_write(const char *path, const struct guard *g, struct store_error *ret_error)
+{
+    struct draft d = {.guard = g};
+    char part[PATH_MAX];
+    int rc;
+
+    if (snprintf(part, sizeof part, "%s.new", path) >= (int)sizeof part) {
+        errno = ENAMETOOLONG;
+        return cant(path, "written", ret_error);
+    }
+    unlink(part); /* of an attempt that ended half way; a link is not followed */
+    d.file = fopen(part, "wxe");
+    if (d.file == NULL)
+        return cant(part, "made", ret_error);
+    rc = put_all(&d, part, ret_error);
+    if (fclose(d.file) != 0 && rc == 0)
+        rc = cant(part, "written", ret_error);
+    if (rc == 0 && (rename(part, path) != 0 || datadir_sync_parent(path) != 0))
+        rc = cant(path, "written", ret_error);
+    if (rc != 0)
+        unlink(part);
+    return rc;
+}
+
+/* --- reading --- */
+
+static bool read_all(struct seal *s, int fd)
+{
+    struct stat st;
+    ssize_t n = 1;
+
+    if (fstat(fd, &st) != 0)
+        return false;
+    s->data = malloc((size_t)st.st_size + 1);
+    while (s->data != NULL && n > 0 && s->len < (size_t)st.st_size) {
+        n = pread(fd, s->data + s->len, (size_t)st.st_size - s->len, (off_t)s->len);
+        if (n > 0)
+            s->len += (size_t)n;
+        else if (n < 0 && errno == EINTR)
+            n = 1;
+    }
+    return s->data != NULL && n >= 0;
+}
+
+/* One more of an array; false when memory is out. */
+static bool grow(void *array, size_t n, size_t size)
+{
+    void **at = array, *all = *at;
+
+    if ((n & (n - 1)) != 0) /* room is made at 0, 1, 2, 4, 8 ... */
+        return true;
+    all = realloc(all, (n == 0 ? 1 : 2 * n) * size);
+    if (all == NULL)
+        return false;
+    *at = all;
+    return true;
+}
+
+/* Whether it is whole; false with *ret_memory where memory is out. */
+static bool read_lines(struct seal *s, bool *ret_memory)
+{
+    struct record_reader in;
+    enum record_kind kind;
+    struct record r;
+
+    *ret_memory = true;
+    if (!record_begin(&in, s->data, s->len, &s->header) || !s->header.is_seal)
+        return false;
+    while ((kind = record_next(&in, &r)) > RECORD_BAD) {
+        if (kind == RECORD_MARK && s->end > 0)
+            return false;
+        if ((kind == RECORD_MARK && !grow(&s->records, s->n, sizeof r)) ||
+            (kind == RECORD_OPENING &&
+             !grow(&s->openings, s->n_openings, sizeof in.opening))) {
+            *ret_memory = false;
+            return false;
+        }
+        if (kind == RECORD_MARK)
+            s->records[s->n++] = r;
+        else if (kind == RECORD_OPENING && s->end > 0)
+            s->openings[s->n_openings++] = in.opening;
+        if (kind == RECORD_WHOLE || s->end > 0)
+            s->end = in.at;
+    }
+    s->chain = in.chain;
+    return s->end > 0;
+}
+
+int seal_read(const char *path, struct seal *ret, struct store_error *ret_error)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    bool done, memory;
+
+    *ret = (struct seal){.path = path};
+    if (fd < 0)
+        return cant(path, "opened", ret_error);
+    done = read_all(ret, fd);
+    if (!done)
+        cant(path, "read", ret_error);
+    close(fd);
+    if (!done)
+        return -1;
+    if (read_lines(ret, &memory))
+        return 0;
+    if (!memory)
+        store_error_set(ret_error, false, "out of memory");
+    else
+        store_error_set(ret_error, true,
+                        "%s is no file of --relane-seal, or not whole: make it anew "
+                        "with hilod --relane-seal, on the data directory it is of",
+                        path);
+    return -1;
+}
+
+void seal_free(struct seal *s)
+{
+    free(s->data);
+    free(s->records);
+    free(s->openings);
+    *s = (struct seal){0};
+}
+
+int seal_note_opening(struct seal *s, const struct record_opening *o,
+                      struct store_error *ret_error)
+{
+    int fd = open(s->path, O_WRONLY | O_CLOEXEC | O_NONBLOCK);
+    char line[RECORD_MAX];
+    size_t len = record_put_opening(line, o, &s->chain);
+    bool done;
+
+    if (fd < 0)
+        return cant(s->path, "written, to note what was opened from it", ret_error);
+    done = ftruncate(fd, (off_t)s->end) == 0 &&
+           pwrite(fd, line, len, (off_t)s->end) == (ssize_t)len && fsync(fd) == 0;
+    if (!done)
+        cant(s->path, "written", ret_error);
+    close(fd);
+    return done ? 0 : -1;
+}
