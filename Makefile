@@ -61,7 +61,7 @@ SERVER_SRC = server/address.c server/batch.c server/batcher.c server/buffer.c \
              server/catalog.c server/clients.c server/clock.c server/cmd_backup.c server/cmd_command.c \
              server/cmd_grant.c server/cmd_info.c server/cmd_redis.c server/cmd_seq.c \
              server/command.c server/conn.c server/crew.c server/datadir.c \
-             server/guard.c server/listener.c server/log.c server/login.c server/loop.c \
+             server/file.c server/guard.c server/listener.c server/log.c server/login.c server/loop.c \
              server/option_table.c server/options.c server/options_file.c \
              server/options_text.c server/password.c server/random.c server/reconcile.c server/relane.c \
              server/request.c server/seal.c server/seq.c server/seq_admin.c server/server.c server/settings.c \

@@ -9,7 +9,9 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "buffer.h"
 #include "datadir.h"
+#include "file.h"
 
 static int cant(const char *path, const char *what, struct store_error *ret)
 {
@@ -31,25 +33,50 @@ bool seal_exists(const char *path)
 
 /* --- writing --- */
 
+#define WRITE_SIZE 65536 /* so much at a time */
+
 struct draft {
     const struct guard *guard;
-    FILE *file;
+    int fd;
+    uint64_t at; /* in the file */
+    struct buffer wait;
     uint64_t count;
     struct record_chain chain;
+    bool failed;
 };
+
+/* For a line behind those that wait. */
+static char *room(struct draft *d)
+{
+    size_t size; /* more than a line takes */
+    char *to = buffer_room(&d->wait, &size);
+
+    d->failed |= to == NULL;
+    return to;
+}
+
+static void put_out(struct draft *d)
+{
+    d->failed = d->failed || !file_write_at(d->fd, d->wait.data, d->wait.len, d->at);
+    d->at += d->wait.len;
+    d->wait.len = 0;
+}
 
 static void put_counter(void *arg, uint64_t counter, const char *name, size_t name_len,
                         const struct counter_attr *attr, uint64_t mark)
 {
     struct draft *d = arg;
     struct record r = guard_record(d->guard, name, name_len, attr, counter, mark);
-    char line[RECORD_MAX];
+    char *to = d->failed ? NULL : room(d);
 
-    fwrite(line, 1, record_put(line, &r, &d->chain), d->file);
+    if (to == NULL)
+        return;
+    d->wait.len += record_put(to, &r, &d->chain);
     d->count++;
+    if (d->wait.len >= WRITE_SIZE)
+        put_out(d);
 }
 
-/* A write that fails is seen at the end. */
 static int put_all(struct draft *d, const char *path, struct store_error *ret_error)
 {
     const struct guard *g = d->guard;
@@ -57,15 +84,18 @@ static int put_all(struct draft *d, const char *path, struct store_error *ret_er
                               .lane = g->id.lane,
                               .epoch = g->id.epoch,
                               .skip = guard_last_id(g->id.lane, g->id.skip)};
-    char line[RECORD_MAX];
+    char *to = room(d);
 
     memcpy(h.uuid, g->id.uuid, sizeof h.uuid);
-    fwrite(line, 1, record_put_header(line, &h, &d->chain), d->file);
+    if (to != NULL)
+        d->wait.len = record_put_header(to, &h, &d->chain);
     if (g->engine->load(g->store, put_counter, d, ret_error) != 0)
         return -1;
-    fwrite(line, 1, record_put_end(line, d->count, &d->chain), d->file);
-    errno = ENOSPC; /* what is likely, where a buffered write does not say */
-    if (fflush(d->file) != 0 || ferror(d->file) || fsync(fileno(d->file)) != 0)
+    to = d->failed ? NULL : room(d);
+    if (to != NULL)
+        d->wait.len += record_put_end(to, d->count, &d->chain);
+    put_out(d);
+    if (d->failed || fsync(d->fd) != 0)
         return cant(path, "written", ret_error);
     return 0;
 }
@@ -81,12 +111,12 @@ int seal_write(const char *path, const struct guard *g, struct store_error *ret_
         return cant(path, "written", ret_error);
     }
     unlink(part); /* of an attempt that ended half way; a link is not followed */
-    d.file = fopen(part, "wxe");
-    if (d.file == NULL)
+    d.fd = open(part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (d.fd < 0)
         return cant(part, "made", ret_error);
     rc = put_all(&d, part, ret_error);
-    if (fclose(d.file) != 0 && rc == 0)
-        rc = cant(part, "written", ret_error);
+    buffer_free(&d.wait);
+    close(d.fd);
     if (rc == 0 && (rename(part, path) != 0 || datadir_sync_parent(path) != 0))
         rc = cant(path, "written", ret_error);
     if (rc != 0)
@@ -95,24 +125,6 @@ int seal_write(const char *path, const struct guard *g, struct store_error *ret_
 }
 
 /* --- reading --- */
-
-static bool read_all(struct seal *s, int fd)
-{
-    struct stat st;
-    ssize_t n = 1;
-
-    if (fstat(fd, &st) != 0)
-        return false;
-    s->data = malloc((size_t)st.st_size + 1);
-    while (s->data != NULL && n > 0 && s->len < (size_t)st.st_size) {
-        n = pread(fd, s->data + s->len, (size_t)st.st_size - s->len, (off_t)s->len);
-        if (n > 0)
-            s->len += (size_t)n;
-        else if (n < 0 && errno == EINTR)
-            n = 1;
-    }
-    return s->data != NULL && n >= 0;
-}
 
 /* One more of an array; false when memory is out. */
 static bool grow(void *array, size_t n, size_t size)
@@ -166,7 +178,7 @@ int seal_read(const char *path, struct seal *ret, struct store_error *ret_error)
     *ret = (struct seal){.path = path};
     if (fd < 0)
         return cant(path, "opened", ret_error);
-    done = read_all(ret, fd);
+    done = file_read(fd, &ret->data, &ret->len);
     if (!done)
         cant(path, "read", ret_error);
     close(fd);
@@ -202,8 +214,8 @@ int seal_note_opening(struct seal *s, const struct record_opening *o,
 
     if (fd < 0)
         return cant(s->path, "written, to note what was opened from it", ret_error);
-    done = ftruncate(fd, (off_t)s->end) == 0 &&
-           pwrite(fd, line, len, (off_t)s->end) == (ssize_t)len && fsync(fd) == 0;
+    done = ftruncate(fd, (off_t)s->end) == 0 && file_write_at(fd, line, len, s->end) &&
+           fsync(fd) == 0;
     if (!done)
         cant(s->path, "written", ret_error);
     close(fd);

@@ -14,6 +14,7 @@
 #include "buffer.h"
 #include "clock.h"
 #include "datadir.h"
+#include "file.h"
 #include "log.h"
 #include "name.h"
 #include "random.h"
@@ -150,28 +151,6 @@ int witness_peek(const char *path, struct record_header *ret,
     return 1;
 }
 
-static bool read_all(struct witness *w)
-{
-    struct stat st;
-
-    if (fstat(w->now.fd, &st) != 0)
-        return false;
-    w->data = malloc((size_t)st.st_size + 1);
-    if (w->data == NULL)
-        return false;
-    while (w->len < (size_t)st.st_size) {
-        ssize_t n = pread(w->now.fd, w->data + w->len, (size_t)st.st_size - w->len,
-                          (off_t)w->len);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return false;
-        w->len += (size_t)n;
-    }
-    return true;
-}
-
 /* The line of a slot once more; it is known to be valid. */
 static struct record record_at(const struct witness *w, uint64_t slot)
 {
@@ -201,24 +180,6 @@ static bool make_slots(struct witness *w)
         w->n_slots *= 2;
     w->slots = calloc(w->n_slots, sizeof *w->slots);
     return w->slots != NULL;
-}
-
-static bool write_at(int fd, const char *data, size_t len, uint64_t offset)
-{
-    size_t done = 0;
-
-    while (done < len) {
-        ssize_t n = pwrite(fd, data + done, len - done, (off_t)(offset + done));
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0) {
-            errno = n == 0 ? ENOSPC : errno;
-            return false;
-        }
-        done += (size_t)n;
-    }
-    return true;
 }
 
 static int read_lines(struct witness *w, struct store_error *ret_error)
@@ -255,7 +216,7 @@ static int read_lines(struct witness *w, struct store_error *ret_error)
     /* What was read may be in memory only: where a sync has failed, in a process before
      * this one, the system has dropped it all the same, and another sync would say
      * nothing of it (PostgreSQL's fsyncgate, 2018). So it is written once more. */
-    if (!write_at(w->now.fd, w->data + sure, in.at - sure, sure))
+    if (!file_write_at(w->now.fd, w->data + sure, in.at - sure, sure))
         w->stale = true;
     w->now.unsynced = true;
     w->now.chain = in.chain;
@@ -275,7 +236,7 @@ static int open_existing(struct witness *w, struct store_error *ret_error)
     if (flock(w->now.fd, LOCK_EX | LOCK_NB) != 0)
         return in_use(w->path, ret_error);
     w->id = datadir_id(w->path);
-    if (!read_all(w) || !make_slots(w))
+    if (!file_read(w->now.fd, &w->data, &w->len) || !make_slots(w))
         return cant(w->path, "read", ret_error);
     if (datadir_sync_parent(w->path) != 0) /* its name may not be on the disk */
         w->stale = true;
@@ -414,7 +375,7 @@ static char *room(struct log *l)
  * written over. */
 static int put_out(struct log *l)
 {
-    if (!write_at(l->fd, l->wait.data, l->wait.len, l->size))
+    if (!file_write_at(l->fd, l->wait.data, l->wait.len, l->size))
         return -1;
     l->unsynced |= l->wait.len > 0;
     l->size += l->wait.len;
