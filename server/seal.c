@@ -111,7 +111,7 @@ int seal_write(const char *path, const struct guard *g, struct store_error *ret_
         return cant(path, "written", ret_error);
     }
     unlink(part); /* of an attempt that ended half way; a link is not followed */
-    d.fd = open(part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    d.fd = open(part, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (d.fd < 0)
         return cant(part, "made", ret_error);
     rc = put_all(&d, part, ret_error);
@@ -207,7 +207,7 @@ void seal_free(struct seal *s)
 int seal_note_opening(struct seal *s, const struct record_opening *o,
                       struct store_error *ret_error)
 {
-    int fd = open(s->path, O_WRONLY | O_CLOEXEC | O_NONBLOCK);
+    int fd = open(s->path, O_RDWR | O_CLOEXEC | O_NONBLOCK);
     char line[RECORD_MAX];
     size_t len = record_put_opening(line, o, &s->chain);
     bool done;

@@ -15,6 +15,7 @@
 #include <unistd.h>
 #include "number.h"
 #include "power.h"
+#include "relane.h"
 
 #define ACTS     14 /* of one run */
 #define COUNTERS 3
@@ -139,14 +140,24 @@ static void give_back(struct guard *g, struct acked *a)
 
 /* --- runs --- */
 
+static const struct store_config config = {.dir = dir, .allow_network_fs = true};
+
+/* A path in the directory. */
+static const char *in(const char *name)
+{
+    static char path[2][128];
+    static int turn;
+
+    turn = !turn;
+    snprintf(path[turn], sizeof path[turn], "%s/%s", dir, name);
+    return path[turn];
+}
+
 static int start(struct guard *g, struct store_error *error)
 {
-    static char witness[128];
-    const struct store_config config = {.dir = dir, .allow_network_fs = true};
     const struct guard_acts acts = {.skip = 0};
 
-    snprintf(witness, sizeof witness, "%s/hilo.witness", dir);
-    return guard_open(g, &store_sqlite, &config, witness, &acts, error);
+    return guard_open(g, &store_sqlite, &config, in("hilo.witness"), &acts, error);
 }
 
 struct found {
@@ -343,6 +354,125 @@ static void test_at_every_write_while_the_schema_changes(void **state)
     try_all(&(struct story){.first = old});
 }
 
+/* --- a change of lanes --- */
+
+static bool seal(void)
+{
+    const struct guard_acts acts = {.seal = true};
+    struct store_error error;
+    struct guard g;
+    bool done;
+
+    if (guard_open(&g, &store_sqlite, &config, in("hilo.witness"), &acts, &error) != 0)
+        return false;
+    done = relane_seal(&g, in("seal"), &error) == 0;
+    guard_close(&g);
+    return done;
+}
+
+static bool open_lane(void)
+{
+    char *const files[] = {(char *)(uintptr_t)in("seal")};
+    const struct relane_open wanted = {.engine = &store_sqlite,
+                                       .config = config,
+                                       .witness = in("hilo.witness"),
+                                       .lane = {1, 2, 1},
+                                       .files = files,
+                                       .n_files = 1};
+    struct store_error error;
+
+    return relane_open(&wanted, &error) == 0;
+}
+
+/* What a counter grants next lies above all that was granted before. */
+static void check_above(void *arg, uint64_t counter, const char *name, size_t name_len,
+                        const struct counter_attr *attr, uint64_t mark)
+{
+    struct acked *a = arg;
+    uint64_t id;
+
+    (void)counter;
+    assert_true(lane_id_at((struct lane){1, 2, 1}, mark, &id));
+    for (int i = 0; i < COUNTERS; i++) {
+        if (strlen(names[i]) != name_len || memcmp(names[i], name, name_len) != 0)
+            continue;
+        assert_true(id > a->granted[i]);
+        assert_true(!a->known[i] || attr->max == a->max[i] ||
+                    attr->max == a->wanted_max[i]);
+        a->handle[i]++; /* it was seen */
+    }
+}
+
+/* Whatever state it was left in: the old layout goes on, or nothing does, or the new
+ * one does. True for the new one. */
+static bool goes_on(struct acked *a, bool sealed)
+{
+    struct store_error error;
+    struct guard g;
+    bool is_new;
+
+    if (start(&g, &error) != 0) {
+        assert_non_null(strstr(error.text, "sealed"));
+        return false;
+    }
+    is_new = g.id.epoch == 2;
+    if (is_new) {
+        assert_true(g.id.lane.lanes == 2 && !g.id.sealed);
+        memset(a->handle, 0, sizeof a->handle);
+        assert_int_equal(g.engine->load(g.store, check_above, a, &error), 0);
+        for (int i = 0; i < COUNTERS; i++)
+            assert_true(!a->known[i] || a->handle[i] == 1);
+    } else {
+        assert_false(sealed); /* once it was said to be, it stays so */
+        check(&g, a);
+        reserve(&g, a, 0);
+    }
+    guard_close(&g);
+    return is_new;
+}
+
+static bool change_lanes(unsigned n, enum fate fate, unsigned seed)
+{
+    struct acked a = {.tokens = 0};
+    bool died, sealed;
+
+    srand(seed);
+    begin(NULL);
+    live(&a);
+    power_watch(dir);
+    power_out_at(n);
+    sealed = seal();
+    if (sealed)
+        open_lane();
+    died = power_is_out();
+    power_on(dir, fate);
+    power_watch(NULL);
+    if (!goes_on(&a, sealed)) {
+        assert_true(seal());
+        assert_false(goes_on(&a, true));
+        assert_true(open_lane());
+    }
+    assert_true(goes_on(&a, true));
+    assert_false(open_lane()); /* never twice from the same file */
+    assert_true(goes_on(&a, true));
+    return died;
+}
+
+static void test_at_every_write_while_lanes_change(void **state)
+{
+    bool died = true;
+    unsigned n = 0;
+
+    (void)state;
+    while (died) {
+        n++;
+        for (unsigned k = 0; k < FATES; k++)
+            died = change_lanes(n, (enum fate)k, n + 1000 * k);
+    }
+    assert_true(n > 30);
+    print_message("the power failed at each of %u calls\n", n - 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -350,6 +480,7 @@ int main(void)
         cmocka_unit_test(test_at_every_write_of_one_that_is_used_again),
         cmocka_unit_test(test_at_every_write_and_then_an_older_copy_is_put_back),
         cmocka_unit_test(test_at_every_write_while_the_schema_changes),
+        cmocka_unit_test(test_at_every_write_while_lanes_change),
     };
     int failed;
 
