@@ -21,7 +21,7 @@ static int check_file(const char *file, const struct guard *g,
     if (rc == 0 &&
         (strcmp(s.header.uuid, g->id.uuid) != 0 || s.header.epoch != g->id.epoch)) {
         store_error_set(ret_error, true,
-                        "%s is the file of another store (%s, layout epoch %" PRIu64
+                        "%s is of another store or layout (%s, epoch %" PRIu64
                         "): choose another name",
                         file, s.header.uuid, s.header.epoch);
         rc = -1;
@@ -78,7 +78,7 @@ struct opening {
     struct store *store;
     struct store_identity id;
     struct store_op *ops;
-    bool older; /* a file is older than the store it is of */
+    bool unknown, is_used; /* the store has sequences that no file has; any */
 };
 
 static int refuse(struct store_error *ret, const char *file, const char *why)
@@ -218,22 +218,39 @@ static bool gather(struct opening *o)
 
 /* --- the store --- */
 
-static void check_counter(void *arg, uint64_t counter, const char *name,
-                          size_t name_len, const struct counter_attr *attr,
-                          uint64_t mark)
+/* What the store itself has is left out, too: where it was made anew from its witness
+ * after it was sealed, that is more than its file says. */
+static void raise_record(void *arg, uint64_t counter, const char *name, size_t name_len,
+                         const struct counter_attr *attr, uint64_t mark)
 {
+    const struct record wanted = {.name = name, .name_len = name_len};
     struct opening *o = arg;
-    const struct record wanted = {.name = name, .name_len = name_len}, *r;
+    uint64_t last = guard_last_id(o->id.lane, mark);
+    struct record *r = bsearch(&wanted, o->records, o->n, sizeof wanted, by_name);
 
     (void)counter, (void)attr;
-    r = bsearch(&wanted, o->records, o->n, sizeof wanted, by_name);
-    o->older |= r == NULL || r->last < guard_last_id(o->id.lane, mark);
+    if (r == NULL)
+        o->unknown = true;
+    else if (r->last < last)
+        r->last = last;
+    o->is_used = true;
 }
 
-/* A store that is sealed, of which one file is; or a new one. */
-static int check_store(struct opening *o, struct store_error *ret_error)
+static bool has_own_file(const struct opening *o)
 {
-    const struct record_header *h = &o->seals[0].header;
+    for (size_t i = 0; i < o->wanted->n_files; i++) {
+        const struct record_header *h = &o->seals[i].header;
+
+        if (strcmp(h->uuid, o->id.uuid) == 0 && h->epoch == o->id.epoch)
+            return true;
+    }
+    return false;
+}
+
+/* A store that is sealed, of which one file is; or of an earlier layout; or new. */
+static int take_store(struct opening *o, struct store_error *ret_error)
+{
+    uint64_t epoch = o->seals[0].header.epoch;
     const char *dir = o->wanted->config.dir;
 
     if (!o->id.sealed) {
@@ -244,17 +261,17 @@ static int check_store(struct opening *o, struct store_error *ret_error)
                         dir, o->id.lane.number, o->id.lane.lanes, o->id.epoch);
         return -1;
     }
-    if (o->wanted->engine->load(o->store, check_counter, o, ret_error) != 0)
+    if (o->wanted->engine->load(o->store, raise_record, o, ret_error) != 0)
         return -1;
-    if (o->older || o->id.epoch > h->epoch) {
-        store_error_set(ret_error, true,
-                        "%s holds sequences that these files do not know, or not as "
-                        "far: it needs its own file of layout epoch %" PRIu64
-                        " among them: hilod --relane-seal FILE",
-                        dir, o->id.epoch);
-        return -1;
-    }
-    return 0;
+    if (!o->unknown && (has_own_file(o) || !o->is_used || o->id.epoch < epoch))
+        return 0;
+    store_error_set(ret_error, true,
+                    "%s is of another deployment or layout (epoch %" PRIu64
+                    ") than these files (epoch %" PRIu64
+                    "): its own file has to be among them, or the lane is opened in an "
+                    "empty directory",
+                    dir, o->id.epoch, epoch);
+    return -1;
 }
 
 static int check_witness(const struct opening *o, const struct record_header *w,
@@ -358,7 +375,7 @@ static int change(struct opening *o, struct store_error *ret_error)
         return -1;
     rc = check_witness(o, &witness, ret_error);
     if (rc == 0)
-        rc = check_store(o, ret_error);
+        rc = take_store(o, ret_error);
     for (size_t i = 0; i < o->wanted->n_files && rc == 0; i++)
         rc = check_opened(o, &o->seals[i], ret_error);
     if (rc == 0)

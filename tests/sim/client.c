@@ -27,6 +27,7 @@ struct link {
     struct client *client;
     unsigned node;
     struct conn *conn;
+    struct identity id;        /* of the server, as it said when we came */
     struct ask asks[ASKS_MAX]; /* in the order they were sent */
     size_t n;
 };
@@ -60,7 +61,7 @@ static struct client clients[CLIENTS];
 
 static struct identity identity_of(unsigned node)
 {
-    struct identity id = {.lane = sim_node_lane(sim_node(node)), .epoch = 1};
+    struct identity id = {.lane = sim_node_lane(sim_node(node)), .epoch = sim_epoch()};
 
     snprintf(id.uuid, sizeof id.uuid, "node %u", node);
     return id;
@@ -93,7 +94,7 @@ static void got_block(struct client *c, const struct link *l, const struct ask *
                       const struct reply_item *items, size_t n)
 {
     struct stock *s = &c->stocks[a->seq];
-    struct identity id = identity_of(l->node);
+    struct identity id = l->id;
     struct run r;
 
     if (n != 4 || !reply_number(&items[1], &r.first) ||
@@ -157,6 +158,7 @@ static bool ask(struct client *c, unsigned node, struct ask a, const char *line)
     if (l->conn == NULL) {
         l->n = 0;
         l->conn = sim_connect(sim_node(node), l, on_answer, on_broken);
+        l->id = identity_of(node);
     }
     if (l->conn == NULL || l->n == ASKS_MAX)
         return false;
@@ -169,7 +171,7 @@ static bool ask(struct client *c, unsigned node, struct ask a, const char *line)
 /* What takes too long ends its connection. */
 static void check_time(struct client *c)
 {
-    for (unsigned i = 0; i < sim_nodes(); i++) {
+    for (unsigned i = 0; i < NODES; i++) {
         struct link *l = &c->links[i];
 
         if (l->conn == NULL || l->n == 0 ||
@@ -249,7 +251,7 @@ static void see_to_tokens(struct client *c)
              sim_names[c->tokens[i].seq], c->tokens[i].count, c->number, i,
              sim_below(4) == 0 ? " FLOOR 1" : "");
     c->tokens[i].asking =
-        ask(c, c->tokens[i].node,
+        ask(c, c->tokens[i].node % sim_nodes(),
             (struct ask){.kind = TOKEN, .seq = c->tokens[i].seq, .token = i}, line);
 }
 
@@ -359,7 +361,7 @@ void sim_clients_start(void)
         struct client *c = &clients[i];
 
         *c = (struct client){.number = i};
-        for (unsigned k = 0; k < sim_nodes(); k++)
+        for (unsigned k = 0; k < NODES; k++)
             c->links[k] = (struct link){.client = c, .node = k};
         for (unsigned s = 0; s < SEQS; s++) {
             const struct cache_limits limits = {

@@ -96,11 +96,11 @@ void sim_disk_keep_copy(struct sim_disk *d)
     image_copy(&d->copies[sim_below(COPIES)], &d->now);
 }
 
-bool sim_disk_put_back(struct sim_disk *d)
+bool sim_disk_put_back(struct sim_disk *d, bool any_layout)
 {
     const struct image *old = &d->copies[sim_below(COPIES)];
 
-    if (!old->there)
+    if (!old->there || (!any_layout && old->id.epoch != d->now.id.epoch))
         return false;
     image_copy(&d->now, old);
     return true;
@@ -161,6 +161,11 @@ const struct counter_attr *sim_disk_attr(const struct sim_disk *d, const char *n
     return k < d->now.n ? &d->now.counters[k].attr : NULL;
 }
 
+uint64_t sim_disk_epoch(const struct sim_disk *d)
+{
+    return d->now.there ? d->now.id.epoch : 0;
+}
+
 bool sim_disk_is_there(const struct sim_disk *d)
 {
     return d->now.there;
@@ -199,7 +204,9 @@ static int sim_open(const struct store_config *config, struct store **ret,
     }
     if (is_new) {
         store_identity_new(config, &i->id);
+        i->id.sealed = config->made_sealed;
         if (w != NULL) {
+            i->id.sealed = w->sealed;
             memcpy(i->id.uuid, w->uuid, sizeof i->id.uuid);
             i->id.lane = w->lane;
             i->id.epoch = w->epoch;
@@ -387,6 +394,63 @@ static enum store_backup sim_backup(struct store *s, const char *path,
     return BACKUP_DONE;
 }
 
+/* Something is written, or is not, whatever is said of it. */
+static bool is_lost(struct store *s, void (*write)(struct image *, const void *),
+                    const void *what, struct store_error *ret_error)
+{
+    bool fails = power_is_out() || s->dead || sim_mishap(5);
+
+    if (!fails || (!power_is_out() && !s->dead && sim_below(2) == 0))
+        write(&s->disk->now, what);
+    if (fails)
+        fail(s, STORE_DEAD, ret_error);
+    return fails;
+}
+
+static void write_seal(struct image *i, const void *unused)
+{
+    (void)unused;
+    i->id.sealed = true;
+}
+
+static int sim_seal(struct store *s, struct store_error *ret_error)
+{
+    return is_lost(s, write_seal, NULL, ret_error) ? -1 : 0;
+}
+
+struct layout {
+    const struct store_identity *id;
+    const struct store_op *ops;
+    size_t n;
+};
+
+static void write_layout(struct image *i, const void *what)
+{
+    const struct layout *l = what;
+
+    i->id.lane = l->id->lane;
+    i->id.epoch = l->id->epoch;
+    i->id.skip = l->id->skip;
+    i->id.sealed = i->id.witnessed = i->id.is_backup = false;
+    i->n_tokens = 0;
+    i->n = 0;
+    for (size_t k = 0; k < l->n; k++) {
+        struct counter *c = &i->counters[i->n++];
+
+        *c = (struct counter){.attr = l->ops[k].attr, .mark = l->ops[k].mark};
+        memcpy(c->name, l->ops[k].name, l->ops[k].name_len);
+    }
+}
+
+static int sim_relane(struct store *s, const struct store_identity *next,
+                      const struct store_op *ops, size_t n,
+                      struct store_error *ret_error)
+{
+    const struct layout l = {.id = next, .ops = ops, .n = n};
+
+    return is_lost(s, write_layout, &l, ret_error) ? -1 : 0;
+}
+
 static void sim_stats(const struct store *s, struct store_stats *ret)
 {
     *ret = s->stats;
@@ -406,6 +470,8 @@ const struct store_engine sim_engine = {
     .load_tokens = sim_load_tokens,
     .commit = sim_commit,
     .set_witnessed = sim_set_witnessed,
+    .seal = sim_seal,
+    .relane = sim_relane,
     .backup = sim_backup,
     .stats = sim_stats,
     .close = sim_close,

@@ -48,6 +48,7 @@ const char *const sim_names[SEQS] = {"ahead", "each", "small", "other"};
 
 static struct page pages[NODES][SEQS];
 static bool put_back[NODES], lost_witness[NODES];
+static struct lane lanes[NODES], next_lanes[NODES];
 static uint64_t skipped[NODES]; /* in all, which new sequences leave out, too */
 static struct known_token tokens[TOKENS_ALL];
 static size_t n_tokens;
@@ -299,6 +300,60 @@ void ledger_answered(unsigned node, struct lane l, const char *line, const char 
         grant(node, l, seq_of(w.word[1]), r, line);
 }
 
+/* --- a change of lanes --- */
+
+static struct page next_pages[NODES][SEQS];
+
+/* What is known of a sequence, and up to which id it was granted, on all nodes. */
+static struct page page_of_next(unsigned s, struct lane l)
+{
+    struct page next = {.max = {HILO_ID_MAX}, .n_max = 1};
+
+    for (unsigned n = 0; n < NODES; n++) {
+        const struct page *p = &pages[n][s];
+        uint64_t id;
+
+        next.known |= p->known && !lost_witness[n];
+        if (p->top == 0)
+            continue;
+        if (!lane_id_at(lanes[n], p->top - 1, &id))
+            abort();
+        id = lane_first_above(l, id);
+        next.top = id > next.top ? id : next.top;
+    }
+    if (next.top > 0)
+        add_span(&next.granted, 0, next.top);
+    return next;
+}
+
+void ledger_relane(unsigned node, struct lane l)
+{
+    for (unsigned s = 0; s < SEQS; s++)
+        next_pages[node][s] = page_of_next(s, l);
+    next_lanes[node] = l;
+}
+
+void ledger_relaned(void)
+{
+    uint64_t all = 0;
+
+    for (unsigned n = 0; n < NODES; n++)
+        all += 2 * NODES * skipped[n];
+    for (unsigned n = 0; n < NODES; n++) {
+        for (unsigned s = 0; s < SEQS; s++) {
+            free(pages[n][s].granted.all);
+            pages[n][s] = next_pages[n][s];
+            next_pages[n][s] = (struct page){.max = {HILO_ID_MAX}, .n_max = 1};
+        }
+        lanes[n] = next_lanes[n];
+        skipped[n] = all;
+        lost_witness[n] = false;
+        put_back[n] = true; /* attributes are those of all, marks of the highest */
+    }
+    for (size_t i = 0; i < n_tokens; i++)
+        tokens[i].loose = true;
+}
+
 /* --- starts --- */
 
 void ledger_put_back(unsigned node, bool lost)
@@ -351,7 +406,7 @@ static void check_gap(unsigned node, unsigned s, const struct page *p, uint64_t 
                   node, sim_names[s], mark, mark - base, most);
 }
 
-void ledger_started(unsigned node, struct sim_disk *d)
+void ledger_started(unsigned node, struct lane l, struct sim_disk *d)
 {
     uint64_t most = skipped[node] + sim_disk_biggest(d) * (2 + sim_disk_burnt(d));
 
@@ -385,6 +440,7 @@ void ledger_started(unsigned node, struct sim_disk *d)
             check_gap(node, s, p, mark, most);
         p->base = mark;
     }
+    lanes[node] = l;
     put_back[node] = lost_witness[node] = false;
 }
 

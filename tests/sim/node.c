@@ -13,6 +13,7 @@
 #include "log.h"
 #include "power.h"
 #include "random.h"
+#include "relane.h"
 #include "server.h"
 #include "settings.h"
 #include "sim.h"
@@ -53,9 +54,10 @@ struct conn {
 
 struct node {
     unsigned number;
-    char dir[64], witness[96];
+    char dir[64], witness[96], seal[96];
     bool up, at_store;
-    uint64_t life; /* what was planned for another one is void */
+    bool sealed, opened; /* while lanes change */
+    uint64_t life;       /* what was planned for another one is void */
     struct lane lane;
     struct options options;
     struct guard guard;
@@ -68,7 +70,13 @@ struct node {
 };
 
 static struct node nodes[NODES];
-static unsigned n_nodes;
+static unsigned n_nodes; /* that have a lane */
+static uint64_t epoch;
+
+/* While lanes change. */
+static enum { SERVING, SEALING, OPENING } phase;
+static unsigned n_next;
+static struct lane next_lanes[NODES];
 static struct conn *all;
 static struct node *here; /* whose code runs */
 
@@ -498,7 +506,7 @@ static void interfere(struct node *n)
     case 0:
     case 1:
     case 2:
-        if (sim_disk_put_back(d)) {
+        if (sim_disk_put_back(d, true)) {
             sim_say("node %u: an older copy is put back", n->number);
             n->older = true;
         }
@@ -528,7 +536,7 @@ static void interfere(struct node *n)
         append_to_witness(n);
         break;
     case 8:
-        if (sim_disk_put_back(d)) {
+        if (sim_disk_put_back(d, false)) {
             sim_say("node %u: an older copy is put back, the witness is lost",
                     n->number);
             unlink(n->witness);
@@ -699,7 +707,10 @@ static void mend(struct node *n, const char *why)
     n->acts = (struct guard_acts){.skip = 0};
     if (half_made)
         return;
-    if (strstr(why, "is a backup") != NULL) {
+    if (strstr(why, "lanes were changed since") != NULL) {
+        sim_disk_delete(d);
+        n->acts.from_witness = true;
+    } else if (strstr(why, "is a backup") != NULL) {
         n->acts.skip = ledger_skip(n->number, d) + 1;
         n->acts.new_witness = n->lost_witness;
         ledger_put_back(n->number, true);
@@ -716,11 +727,168 @@ static void mend(struct node *n, const char *why)
             n->acts.from_witness, n->acts.new_witness, n->acts.skip);
 }
 
+static struct store_config config_of(const struct node *n)
+{
+    return (struct store_config){
+        .dir = n->dir, .lane = n->lane, .allow_network_fs = true};
+}
+
+/* A start, or what does not get that far, has ended early or was refused. */
+static void try_again(struct node *n, const struct store_error *error)
+{
+    if (power_is_out())
+        power_on(n->dir, (enum fate)sim_below(FATES));
+    else if (error->config)
+        mend(n, error->text);
+    power_back();
+    sim_disk_revive(sim_disk_of(n->dir));
+    sim_later(100000, boot, n, n->life);
+}
+
+/* --- lanes that change --- */
+
+/* Somebody starts it all the same, with an older copy even. */
+static void tempt(struct node *n)
+{
+    const struct store_config config = config_of(n);
+    const struct guard_acts none = {.skip = 0};
+    struct store_error error;
+    struct guard g;
+
+    if (sim_below(2) == 0 && sim_disk_put_back(sim_disk_of(n->dir), true)) {
+        sim_say("node %u: an older copy is put back, though it was sealed", n->number);
+        n->sealed = false; /* has to be sealed once more, for the database's sake */
+        n->older = true;
+        ledger_put_back(n->number, false);
+    }
+    if (guard_open(&g, &sim_engine, &config, n->witness, &none, &error) == 0)
+        sim_found("node %u starts, though its layout was sealed", n->number);
+    sim_say("node %u: %s", n->number, error.text);
+}
+
+static bool all_sealed(void)
+{
+    for (unsigned i = 0; i < n_nodes; i++) {
+        if (!nodes[i].sealed)
+            return false;
+    }
+    return true;
+}
+
+static void begin_opening(void)
+{
+    static const uint64_t stripes[] = {1, 1000, 100000};
+    uint64_t stripe = stripes[sim_below(3)];
+
+    phase = OPENING;
+    n_next = 1 + (unsigned)sim_below(NODES);
+    for (unsigned i = 0; i < n_next; i++) {
+        next_lanes[i] =
+            (struct lane){.number = i + 1, .lanes = n_next, .stripe = stripe};
+        nodes[i].opened = false;
+        ledger_relane(i, next_lanes[i]);
+    }
+    ledger_relaned();
+    sim_say("opening %u lanes with stripe %" PRIu64, n_next, stripe);
+    for (unsigned i = 0; i < n_next; i++)
+        sim_later((int64_t)sim_below(100000), boot, &nodes[i], nodes[i].life);
+}
+
+static void try_seal(struct node *n)
+{
+    const struct store_config config = config_of(n);
+    struct guard_acts acts = n->acts;
+    struct store_error error;
+    struct guard g;
+    int rc;
+
+    acts.seal = true;
+    rc = guard_open(&g, &sim_engine, &config, n->witness, &acts, &error);
+    if (rc == 0) {
+        n->acts = (struct guard_acts){.skip = 0};
+        rc = relane_seal(&g, n->seal, &error);
+        guard_close(&g);
+    }
+    if (rc != 0 || power_is_out()) {
+        try_again(n, &error);
+        return;
+    }
+    power_back();
+    n->sealed = true;
+    n->older = n->lost_witness = false;
+    if (sim_mishap(3))
+        tempt(n);
+    if (!n->sealed)
+        sim_later(100000, boot, n, n->life);
+    else if (all_sealed())
+        begin_opening();
+}
+
+static void try_open(struct node *n)
+{
+    struct sim_disk *d = sim_disk_of(n->dir);
+    struct relane_open wanted = {.engine = &sim_engine,
+                                 .config = config_of(n),
+                                 .witness = n->witness,
+                                 .lane = next_lanes[n->number],
+                                 .n_files = n_nodes};
+    char *files[NODES];
+    struct store_error error;
+    int rc;
+
+    for (unsigned i = 0; i < n_nodes; i++)
+        files[i] = nodes[i].seal;
+    wanted.files = files;
+    rc = relane_open(&wanted, &error);
+    if (rc != 0)
+        sim_say("node %u: %s", n->number, error.text);
+    if (power_is_out())
+        power_on(n->dir, (enum fate)sim_below(FATES));
+    else if (rc != 0 && error.config && sim_disk_epoch(d) != epoch + 1)
+        sim_found("node %u: lane %u is not opened: %s", n->number, n->number + 1,
+                  error.text);
+    power_back();
+    sim_disk_revive(d);
+    n->opened = sim_disk_epoch(d) == epoch + 1;
+    if (!n->opened) {
+        sim_later(100000, boot, n, n->life);
+        return;
+    }
+    for (unsigned i = 0; i < n_next; i++) {
+        if (!nodes[i].opened)
+            return;
+    }
+    phase = SERVING;
+    epoch++;
+    n_nodes = n_next;
+    for (unsigned i = 0; i < n_nodes; i++) {
+        nodes[i].lane = next_lanes[i];
+        sim_later((int64_t)sim_below(100000), boot, &nodes[i], nodes[i].life);
+    }
+}
+
+void sim_change_lanes(void)
+{
+    if (phase != SERVING)
+        return;
+    sim_say("lanes are going to change");
+    phase = SEALING;
+    for (unsigned i = 0; i < NODES; i++) {
+        snprintf(nodes[i].seal, sizeof nodes[i].seal, "%s/seal-%" PRIu64, nodes[i].dir,
+                 epoch);
+        nodes[i].sealed = false;
+    }
+    for (unsigned i = 0; i < n_nodes; i++) {
+        here = &nodes[i];
+        if (nodes[i].up && (sim_below(2) == 0 || !stop(&nodes[i])))
+            crash(&nodes[i]);
+    }
+}
+
 static void boot(void *arg, uint64_t life)
 {
     struct node *n = arg;
-    const struct store_config config = {
-        .dir = n->dir, .lane = n->lane, .allow_network_fs = true};
+    const struct store_config config = config_of(n);
     struct store_error error;
 
     if (n->life != life || n->up)
@@ -729,15 +897,21 @@ static void boot(void *arg, uint64_t life)
     n->clock_us = 1000000 + (int64_t)sim_below(INT64_C(1) << 40);
     if (sim_mishap(20))
         power_out_at(1 + (unsigned)sim_below(12));
+    if (phase == SEALING) {
+        if (!n->sealed && n->number < n_nodes)
+            try_seal(n);
+        return;
+    }
+    if (phase == OPENING) {
+        if (!n->opened && n->number < n_next)
+            try_open(n);
+        return;
+    }
+    if (n->number >= n_nodes)
+        return;
     if (guard_open(&n->guard, &sim_engine, &config, n->witness, &n->acts, &error) !=
         0) {
-        if (power_is_out())
-            power_on(n->dir, (enum fate)sim_below(FATES));
-        else if (error.config)
-            mend(n, error.text);
-        power_back();
-        sim_disk_revive(sim_disk_of(n->dir));
-        sim_later(100000, boot, n, life);
+        try_again(n, &error);
         return;
     }
     if (server_init(&n->server, &n->options, &n->guard, NULL, &error) != 0)
@@ -752,7 +926,7 @@ static void boot(void *arg, uint64_t life)
     n->acts = (struct guard_acts){.skip = 0};
     n->older = n->lost_witness = false;
     sim_say("node %u: serves", n->number);
-    ledger_started(n->number, sim_disk_of(n->dir));
+    ledger_started(n->number, n->lane, sim_disk_of(n->dir));
     sim_later(LOOK_US, on_second, n, n->life);
     turn(n);
 }
@@ -774,6 +948,11 @@ bool sim_node_is_up(const struct node *n)
     return n->up;
 }
 
+uint64_t sim_epoch(void)
+{
+    return epoch;
+}
+
 struct lane sim_node_lane(const struct node *n)
 {
     return n->lane;
@@ -785,14 +964,17 @@ void sim_nodes_start(unsigned count, const char *dir)
     uint64_t stripe = stripes[sim_below(3)];
 
     n_nodes = count;
-    for (unsigned i = 0; i < count; i++) {
+    epoch = 1;
+    phase = SERVING;
+    for (unsigned i = 0; i < NODES; i++) {
         struct node *n = &nodes[i];
         char program[] = "hilod", ttl[] = "--token-ttl=20";
         char *argv[] = {program, ttl, NULL};
         char error[OPTIONS_ERROR_MAX];
 
         *n = (struct node){.number = i, .life = 1};
-        n->lane = (struct lane){.number = i + 1, .lanes = count, .stripe = stripe};
+        if (i < count)
+            n->lane = (struct lane){.number = i + 1, .lanes = count, .stripe = stripe};
         snprintf(n->dir, sizeof n->dir, "%s/n%u", dir, i);
         snprintf(n->witness, sizeof n->witness, "%s/hilo.witness", n->dir);
         mkdir(n->dir, 0700);
@@ -802,7 +984,8 @@ void sim_nodes_start(unsigned count, const char *dir)
         free(n->options.data);
         n->options.data = strdup(n->dir);
         n->wall_ms = INT64_C(1700000000000);
-        sim_later(0, boot, n, n->life);
+        if (i < count)
+            sim_later(0, boot, n, n->life);
     }
 }
 
@@ -826,7 +1009,7 @@ static void empty(const char *dir)
 
 void sim_nodes_end(void)
 {
-    for (unsigned i = 0; i < n_nodes; i++) {
+    for (unsigned i = 0; i < NODES; i++) {
         here = &nodes[i];
         if (nodes[i].up)
             die(&nodes[i]);

@@ -53,7 +53,8 @@ void sim_disks_reset(void);
 
 /* What people do to a database while nobody uses it. */
 void sim_disk_keep_copy(struct sim_disk *d);
-bool sim_disk_put_back(struct sim_disk *d); /* an older copy; false if there is none */
+/* An older copy, of an older layout, too, if that will do; false if there is none. */
+bool sim_disk_put_back(struct sim_disk *d, bool any_layout);
 bool sim_disk_put_back_backup(struct sim_disk *d);
 void sim_disk_delete(struct sim_disk *d);
 
@@ -67,6 +68,7 @@ void sim_disk_revive(struct sim_disk *d);
 bool sim_disk_mark(const struct sim_disk *d, const char *name, uint64_t *ret);
 const struct counter_attr *sim_disk_attr(const struct sim_disk *d, const char *name);
 bool sim_disk_is_there(const struct sim_disk *d);
+uint64_t sim_disk_epoch(const struct sim_disk *d); /* of its layout; 0: no database */
 /* The most positions reserved at once, and failed reservations since asked last. */
 uint64_t sim_disk_biggest(const struct sim_disk *d);
 uint64_t sim_disk_burnt(struct sim_disk *d);
@@ -82,6 +84,11 @@ unsigned sim_nodes(void);
 struct node *sim_node(unsigned i);
 bool sim_node_is_up(const struct node *n);
 struct lane sim_node_lane(const struct node *n);
+uint64_t sim_epoch(void);
+
+/* An administrator changes the lanes: all stop, are sealed, and go on in another
+ * layout. */
+void sim_change_lanes(void);
 
 /* A connection of a client; NULL when the node is down. It calls answer_fn with each
  * reply, in order, or broken_fn once. */
@@ -111,7 +118,12 @@ void ledger_answered(unsigned node, struct lane l, const char *line, const char 
 void ledger_asked(unsigned node, struct lane l, const char *line);
 
 /* A node begins to serve. */
-void ledger_started(unsigned node, struct sim_disk *d);
+void ledger_started(unsigned node, struct lane l, struct sim_disk *d);
+
+/* A layout has ended; this node has this lane in the next one. For each node of that,
+ * then once for all. */
+void ledger_relane(unsigned node, struct lane l);
+void ledger_relaned(void);
 
 /* Its database is an older one from now on, or its witness is lost. */
 void ledger_put_back(unsigned node, bool lost_witness);

@@ -180,6 +180,12 @@ static void get_on(void)
                     sim_names[s]);
 }
 
+static void change_lanes(void *unused, uint64_t n)
+{
+    (void)unused, (void)n;
+    sim_change_lanes();
+}
+
 static void tell(uint64_t which)
 {
     seed = state = which;
@@ -194,6 +200,8 @@ static void tell(uint64_t which)
     ledger_reset();
     sim_clients_start();
     power_flaky(sim_below(3) == 0 ? 100 : 0);
+    for (uint64_t n = sim_below(4); n > 1; n--)
+        sim_later((int64_t)sim_below(CHAOS_US), change_lanes, NULL, 0);
     live_until(CHAOS_US);
     sim_calm = true;
     power_flaky(0);
