@@ -13,7 +13,7 @@
 #define LINE_MAX_LEN 160
 #define ASKS_MAX     64
 
-enum kind { BLOCK, TOKEN, OTHER, ADMIN };
+enum kind { BLOCK, TOKEN, OTHER, LOOK, ADMIN };
 
 struct ask {
     enum kind kind;
@@ -28,6 +28,7 @@ struct link {
     unsigned node;
     struct conn *conn;
     struct identity id;        /* of the server, as it said when we came */
+    uint64_t last[SEQS];       /* the last id that came through it */
     struct ask asks[ASKS_MAX]; /* in the order they were sent */
     size_t n;
 };
@@ -112,6 +113,23 @@ static void got_block(struct client *c, const struct link *l, const struct ask *
     cache_filled(&s->cache, r, sim_now_us);
 }
 
+/* Through one connection ids of a sequence rise: one, several, or a block. */
+static void check_order(struct link *l, const struct ask *a,
+                        const struct reply_item *items, size_t n)
+{
+    bool is_block = a->kind == BLOCK || (a->kind == OTHER && n == 4);
+    uint64_t first, last;
+
+    if (!reply_number(&items[is_block], &first) ||
+        !reply_number(&items[is_block ? 2 : 0], &last))
+        sim_found("client %u: no ids of %s", l->client->number, sim_names[a->seq]);
+    if (first <= l->last[a->seq])
+        sim_found("client %u: %s goes back from %" PRIu64 " to %" PRIu64
+                  " on one connection",
+                  l->client->number, sim_names[a->seq], l->last[a->seq], first);
+    l->last[a->seq] = last;
+}
+
 static void got_token(struct client *c, const struct ask *a,
                       const struct reply_item *items, size_t n)
 {
@@ -142,9 +160,13 @@ static void on_answer(void *arg, const char *reply, size_t len)
     memmove(l->asks, l->asks + 1, --l->n * sizeof a);
     if (reply_parse(reply, len, REPLY_MAX, items, 64, &n, &size) != REPLY_OK)
         sim_found("client %u: no reply", c->number);
-    if (items[0].type == REPLY_ERROR)
+    if (items[0].type == REPLY_ERROR) {
         forget(c, &a);
-    else if (a.kind == BLOCK)
+        return;
+    }
+    if (a.kind == BLOCK || a.kind == OTHER)
+        check_order(l, &a, items, n);
+    if (a.kind == BLOCK)
         got_block(c, l, &a, items, n);
     else if (a.kind == TOKEN)
         got_token(c, &a, items, n);
@@ -159,6 +181,7 @@ static bool ask(struct client *c, unsigned node, struct ask a, const char *line)
         l->n = 0;
         l->conn = sim_connect(sim_node(node), l, on_answer, on_broken);
         l->id = identity_of(node);
+        memset(l->last, 0, sizeof l->last);
     }
     if (l->conn == NULL || l->n == ASKS_MAX)
         return false;
@@ -259,6 +282,7 @@ static void see_to_tokens(struct client *c)
 static void see_to_others(struct client *c)
 {
     unsigned seq = (unsigned)sim_below(SEQS), node = (unsigned)sim_below(sim_nodes());
+    enum kind kind = OTHER;
     char line[LINE_MAX_LEN];
 
     if (sim_calm || sim_below(6) > 0)
@@ -272,6 +296,7 @@ static void see_to_others(struct client *c)
         break;
     case 2:
         snprintf(line, sizeof line, "GET %s", sim_names[seq]);
+        kind = LOOK;
         break;
     default:
         snprintf(line, sizeof line, "BLOCK %s %" PRIu64, sim_names[seq],
@@ -279,7 +304,7 @@ static void see_to_others(struct client *c)
         break;
     }
     for (uint64_t n = 1 + sim_below(4); n > 0; n--)
-        ask(c, node, (struct ask){.kind = OTHER, .seq = seq}, line);
+        ask(c, node, (struct ask){.kind = kind, .seq = seq}, line);
 }
 
 /* One of them is the administrator of one server after the other. */
