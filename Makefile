@@ -69,7 +69,7 @@ SERVER_SRC = server/address.c server/batch.c server/batcher.c server/buffer.c \
              server/systemd.c server/tokens.c server/witness.c
 CLI_SRC    = client/cli_admin.c client/cli_doctor.c client/cli_look.c client/cli_main.c \
              client/cli_members.c client/cli_take.c client/link.c
-UNIT_TESTS = alloc_test cache_test crew_test lane_test options_test power_test record_test reply_test resp_test store_test
+UNIT_TESTS = alloc_test cache_test crew_test lane_test options_test power_test record_test reply_test resp_test seq_test store_test
 
 FUZZERS    = request config reply
 
