@@ -335,10 +335,15 @@ void ledger_relane(unsigned node, struct lane l)
 
 void ledger_relaned(void)
 {
-    uint64_t all = 0;
+    uint64_t all = 0; /* ids */
 
-    for (unsigned n = 0; n < NODES; n++)
-        all += 2 * NODES * skipped[n];
+    for (unsigned n = 0; n < NODES; n++) {
+        uint64_t id = 0;
+
+        if (skipped[n] > 0 && !lane_id_at(lanes[n], skipped[n], &id))
+            abort();
+        all += id;
+    }
     for (unsigned n = 0; n < NODES; n++) {
         for (unsigned s = 0; s < SEQS; s++) {
             free(pages[n][s].granted.all);
