@@ -11,12 +11,15 @@
 
 /* --- sealing --- */
 
-/* A file that is there has to be this one: it may have been opened from. */
-static int check_file(const char *file, const struct guard *g,
+/* A file that is there has to be this store's; *ret_opened: lanes were opened from it,
+ * so that it has to stay as it is. */
+static int check_file(const char *file, const struct guard *g, bool *ret_opened,
                       struct store_error *ret_error)
 {
     struct seal s;
     int rc = seal_read(file, &s, ret_error);
+
+    *ret_opened = s.n_openings > 0;
 
     if (rc == 0 &&
         (strcmp(s.header.uuid, g->id.uuid) != 0 || s.header.epoch != g->id.epoch)) {
@@ -41,7 +44,7 @@ static void tell_sealed(const struct guard *g, const char *file)
 
 int relane_seal(struct guard *g, const char *file, struct store_error *ret_error)
 {
-    bool there = seal_exists(file), was_sealed = g->id.sealed;
+    bool there = seal_exists(file), was_sealed = g->id.sealed, opened = false;
 
     if (g->engine->seal == NULL) {
         store_error_set(ret_error, true,
@@ -49,14 +52,14 @@ int relane_seal(struct guard *g, const char *file, struct store_error *ret_error
                         g->engine->name);
         return -1;
     }
-    if (there && check_file(file, g, ret_error) != 0)
+    if (there && check_file(file, g, &opened, ret_error) != 0)
         return -1;
     g->id.sealed = true;
     if (g->witness != NULL && guard_renew(g, ret_error) != 0)
         return -1;
     if (g->engine->seal(g->store, ret_error) != 0)
         return -1;
-    if (!there && seal_write(file, g, ret_error) != 0)
+    if (!opened && seal_write(file, g, ret_error) != 0)
         return -1;
     if (!there && was_sealed)
         log_line(LOG_WARNING,
@@ -268,8 +271,8 @@ static int take_store(struct opening *o, struct store_error *ret_error)
     store_error_set(ret_error, true,
                     "%s is of another deployment or layout (epoch %" PRIu64
                     ") than these files (epoch %" PRIu64
-                    "): its own file has to be among them, or the lane is opened in an "
-                    "empty directory",
+                    "): its own file has to be among them, as hilod --relane-seal "
+                    "writes it now; or the lane is opened in an empty directory",
                     dir, o->id.epoch, epoch);
     return -1;
 }

@@ -14,7 +14,7 @@
 #include "store.h"
 
 /* Seals a store that was opened with acts.seal: its witness first, then itself, then
- * writes the file, unless it is there. 0, or -1 and *ret_error. */
+ * writes the file, unless lanes were opened from it. 0, or -1 and *ret_error. */
 int relane_seal(struct guard *g, const char *file, struct store_error *ret_error);
 
 struct relane_open {
