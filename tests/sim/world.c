@@ -218,7 +218,7 @@ static double seconds(void)
     return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-/* sim FIRST COUNT, or sim SEED to be told it */
+/* sim FIRST COUNT [SEED...], or sim SEED to be told it */
 int main(int argc, char **argv)
 {
     uint64_t first = argc > 1 ? strtoull(argv[1], NULL, 10) : 1;
@@ -234,6 +234,8 @@ int main(int argc, char **argv)
         perror(dir);
         return 1;
     }
+    for (int i = 3; i < argc; i++)
+        tell(strtoull(argv[i], NULL, 10));
     for (uint64_t i = 0; i < count; i++)
         tell(first + i);
     took = seconds() - begin;
