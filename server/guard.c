@@ -122,11 +122,12 @@ static bool is_of(const struct store_identity *id, const struct record_header *h
            id->lane.stripe == h->lane.stripe;
 }
 
-/* Whether what is there is what stays when the store's next layout has been opened. */
+/* Whether what is there is what stays when the store's next layout has been opened,
+ * until that has a witness of its own. */
 static bool is_outlived(const struct store_identity *id, const struct record_header *h)
 {
     return strcmp(id->uuid, h->uuid) == 0 && h->sealed && h->epoch < id->epoch &&
-           !id->witnessed;
+           id->witnessed < id->epoch;
 }
 
 /* A layout that has ended stays so, whatever was put back or left out. */
@@ -185,15 +186,16 @@ static int open_witness(struct guard *g, const char *path,
                         const struct guard_acts *acts, const struct record_header *h,
                         struct store_error *ret_error)
 {
-    bool leaves_out = acts->new_witness || is_outlived(&g->id, h);
+    bool outlived = is_outlived(&g->id, h);
 
-    if (h->uuid[0] != '\0' && !is_of(&g->id, h) && !leaves_out)
+    if (h->uuid[0] != '\0' && !is_of(&g->id, h) && !outlived && !acts->new_witness)
         return refuse(ret_error, path, "belongs to another store or layout");
-    if (h->uuid[0] == '\0' && g->id.witnessed && !acts->new_witness && !g->id.is_backup)
+    if (h->uuid[0] == '\0' && g->id.witnessed != 0 && !acts->new_witness &&
+        !g->id.is_backup)
         return refuse(ret_error, path, "is missing, though the database has one");
-    if (leaves_out && witness_put_aside(path, ret_error) != 0)
+    if (acts->new_witness && witness_put_aside(path, ret_error) != 0)
         return -1;
-    g->witness = witness_open(path, ret_error);
+    g->witness = witness_open(path, outlived, ret_error);
     return g->witness != NULL ? 0 : -1;
 }
 
@@ -235,10 +237,10 @@ int guard_open(struct guard *g, const struct store_engine *engine,
         is_usable(g, witness, acts, &h, ret_error) &&
         (witness == NULL || open_witness(g, witness, acts, &h, ret_error) == 0) &&
         reconcile(g, acts, ret_error) == 0 &&
-        ((g->id.witnessed == (witness != NULL) && !g->id.is_backup) ||
+        ((g->id.witnessed == (witness != NULL ? g->id.epoch : 0) && !g->id.is_backup) ||
          engine->set_witnessed == NULL ||
          engine->set_witnessed(g->store, witness != NULL, ret_error) == 0)) {
-        if (g->id.witnessed && witness == NULL)
+        if (g->id.witnessed != 0 && witness == NULL)
             log_line(LOG_WARNING,
                      "witness is off from now on: a database that is put back from an "
                      "older copy will not be noticed");

@@ -65,7 +65,7 @@ static bool same_attr(const struct counter_attr *attr, const struct record *r)
 static bool is_altered(const struct agreement *a, const struct record *r,
                        const struct counter_attr *attr, uint64_t mark)
 {
-    return a->guard->id.witnessed && !same_attr(attr, r) &&
+    return a->guard->id.witnessed != 0 && !same_attr(attr, r) &&
            lane_first_above(a->guard->id.lane, r->last) == mark;
 }
 

@@ -7,7 +7,6 @@
 #include "log.h"
 #include "number.h"
 #include "seal.h"
-#include "witness.h"
 
 /* --- sealing --- */
 
@@ -78,8 +77,7 @@ struct opening {
     struct seal *seals;
     struct record *records; /* of all files, by name; then one for each name */
     size_t n;
-    struct store *store;
-    struct store_identity id;
+    struct guard guard;
     struct store_op *ops;
     bool unknown, is_used; /* the store has sequences that no file has; any */
 };
@@ -147,7 +145,7 @@ static int check_opened(const struct opening *o, const struct seal *s,
 {
     for (size_t i = 0; i < s->n_openings; i++) {
         const struct record_opening *had = &s->openings[i];
-        bool ours = strcmp(had->uuid, o->id.uuid) == 0;
+        bool ours = strcmp(had->uuid, o->guard.id.uuid) == 0;
 
         if (ours == (had->lane.number == o->lane.number))
             continue;
@@ -157,7 +155,7 @@ static int check_opened(const struct opening *o, const struct seal *s,
                         "once; a store that was lost since can be made anew from its "
                         "witness: hilod --from-witness",
                         s->path, had->uuid, had->lane.number, had->lane.lanes,
-                        o->id.uuid);
+                        o->guard.id.uuid);
         return -1;
     }
     return 0;
@@ -228,7 +226,7 @@ static void raise_record(void *arg, uint64_t counter, const char *name, size_t n
 {
     const struct record wanted = {.name = name, .name_len = name_len};
     struct opening *o = arg;
-    uint64_t last = guard_last_id(o->id.lane, mark);
+    uint64_t last = guard_last_id(o->guard.id.lane, mark);
     struct record *r = bsearch(&wanted, o->records, o->n, sizeof wanted, by_name);
 
     (void)counter, (void)attr;
@@ -244,7 +242,7 @@ static bool has_own_file(const struct opening *o)
     for (size_t i = 0; i < o->wanted->n_files; i++) {
         const struct record_header *h = &o->seals[i].header;
 
-        if (strcmp(h->uuid, o->id.uuid) == 0 && h->epoch == o->id.epoch)
+        if (strcmp(h->uuid, o->guard.id.uuid) == 0 && h->epoch == o->guard.id.epoch)
             return true;
     }
     return false;
@@ -256,37 +254,25 @@ static int take_store(struct opening *o, struct store_error *ret_error)
     uint64_t epoch = o->seals[0].header.epoch;
     const char *dir = o->wanted->config.dir;
 
-    if (!o->id.sealed) {
+    if (!o->guard.id.sealed) {
         store_error_set(ret_error, true,
                         "%s has lane %" PRIu32 "/%" PRIu32 " of layout epoch %" PRIu64
                         " and is not sealed: if that is the new layout, it is open; if "
                         "it is the old one: hilod --relane-seal FILE",
-                        dir, o->id.lane.number, o->id.lane.lanes, o->id.epoch);
+                        dir, o->guard.id.lane.number, o->guard.id.lane.lanes,
+                        o->guard.id.epoch);
         return -1;
     }
-    if (o->wanted->engine->load(o->store, raise_record, o, ret_error) != 0)
+    if (o->wanted->engine->load(o->guard.store, raise_record, o, ret_error) != 0)
         return -1;
-    if (!o->unknown && (has_own_file(o) || !o->is_used || o->id.epoch < epoch))
+    if (!o->unknown && (has_own_file(o) || !o->is_used || o->guard.id.epoch < epoch))
         return 0;
     store_error_set(ret_error, true,
                     "%s is of another deployment or layout (epoch %" PRIu64
                     ") than these files (epoch %" PRIu64
                     "): its own file has to be among them, as hilod --relane-seal "
                     "writes it now; or the lane is opened in an empty directory",
-                    dir, o->id.epoch, epoch);
-    return -1;
-}
-
-static int check_witness(const struct opening *o, const struct record_header *w,
-                         struct store_error *ret_error)
-{
-    if (w->uuid[0] == '\0' ||
-        (strcmp(w->uuid, o->id.uuid) == 0 && w->epoch == o->id.epoch))
-        return 0;
-    store_error_set(ret_error, true,
-                    "the witness %s belongs to another store or layout: put back its "
-                    "own, or set witness to another path",
-                    o->wanted->witness);
+                    dir, o->guard.id.epoch, epoch);
     return -1;
 }
 
@@ -323,10 +309,10 @@ static bool has_noted(const struct seal *s, const struct record_opening *note)
 
 static int begin_layout(struct opening *o, struct store_error *ret_error)
 {
-    struct store_identity next = o->id;
+    struct store_identity next = o->guard.id;
     struct record_opening note = {.lane = o->lane};
 
-    memcpy(note.uuid, o->id.uuid, sizeof note.uuid);
+    memcpy(note.uuid, o->guard.id.uuid, sizeof note.uuid);
     next.lane = o->lane;
     next.epoch = o->seals[0].header.epoch + 1;
     next.skip = 0;
@@ -341,24 +327,7 @@ static int begin_layout(struct opening *o, struct store_error *ret_error)
             seal_note_opening(&o->seals[i], &note, ret_error) != 0)
             return -1;
     }
-    return o->wanted->engine->relane(o->store, &next, o->ops, o->n, ret_error);
-}
-
-static int open_store(struct opening *o, struct record_header *w,
-                      struct store_error *ret_error)
-{
-    struct store_config config = o->wanted->config;
-    int there = 0;
-
-    if (o->wanted->witness != NULL)
-        there = witness_peek(o->wanted->witness, w, ret_error);
-    if (there < 0)
-        return -1;
-    config.lane = (struct lane){0};
-    config.made_sealed = true;
-    config.witnessed = there > 0 ? w : NULL;
-    config.witness_path = o->wanted->witness;
-    return o->wanted->engine->open(&config, &o->store, &o->id, ret_error);
+    return o->wanted->engine->relane(o->guard.store, &next, o->ops, o->n, ret_error);
 }
 
 static int out_of_memory(struct store_error *ret_error)
@@ -367,23 +336,25 @@ static int out_of_memory(struct store_error *ret_error)
     return -1;
 }
 
-/* The store alone is open, and is again afterwards what it was, or of the next layout.
- */
+/* A store that is new is sealed, too, and so is its witness: whatever copy is put back
+ * later, there was never a time when it had none. */
 static int change(struct opening *o, struct store_error *ret_error)
 {
-    struct record_header witness = {0};
+    const struct guard_acts acts = {.seal = true};
+    struct store_config config = o->wanted->config;
     int rc;
 
-    if (open_store(o, &witness, ret_error) != 0)
+    config.lane = (struct lane){0};
+    config.made_sealed = true;
+    if (guard_open(&o->guard, o->wanted->engine, &config, o->wanted->witness, &acts,
+                   ret_error) != 0)
         return -1;
-    rc = check_witness(o, &witness, ret_error);
-    if (rc == 0)
-        rc = take_store(o, ret_error);
+    rc = take_store(o, ret_error);
     for (size_t i = 0; i < o->wanted->n_files && rc == 0; i++)
         rc = check_opened(o, &o->seals[i], ret_error);
     if (rc == 0)
         rc = make_ops(o) ? begin_layout(o, ret_error) : out_of_memory(ret_error);
-    o->wanted->engine->close(o->store);
+    guard_close(&o->guard);
     return rc;
 }
 

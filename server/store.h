@@ -53,9 +53,10 @@ bool counter_attr_same(const struct counter_attr *a, const struct counter_attr *
 struct store_identity {
     char uuid[STORE_UUID_LEN + 1];
     struct lane lane;
-    uint64_t epoch;    /* of the layout; from 1 */
-    uint64_t starts;   /* how often this store was opened, this time included */
-    bool witnessed;    /* it has had a witness when it was used last */
+    uint64_t epoch;  /* of the layout; from 1 */
+    uint64_t starts; /* how often this store was opened, this time included */
+    /* When it was used last it had a witness, of this layout epoch; 0: it had none. */
+    uint64_t witnessed;
     int64_t uptime_ms; /* how long hilod has run with it, as last kept */
     bool is_backup;    /* it is a copy made by backup, and was never used */
     bool sealed;       /* its layout has ended: nothing may be granted in it */
@@ -185,8 +186,8 @@ struct store_engine {
     int (*seal)(struct store *s, struct store_error *ret_error);
     /* Begins the next one, in one transaction: the identity's lane, epoch and skip, and
      * these STORE_CREATE (each at its mark) instead of all counters and tokens. It is
-     * sealed and witnessed no more. Only to be closed afterwards. 0, or -1 and
-     * *ret_error. */
+     * sealed no more, and witnessed as before. Only to be closed afterwards. 0, or -1
+     * and *ret_error. */
     int (*relane)(struct store *s, const struct store_identity *next,
                   const struct store_op *ops, size_t n, struct store_error *ret_error);
     /* Copies the store to a new file, a part at each call, between batches: what they

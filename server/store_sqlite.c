@@ -337,7 +337,7 @@ static bool write_identity(struct store *s, const struct store_identity *id)
            set_meta(s, "epoch", NULL, (int64_t)id->epoch) &&
            set_meta(s, "starts", NULL, 0) &&
            (!id->sealed || set_meta(s, "sealed", NULL, 1)) &&
-           (!id->witnessed || set_meta(s, "witness", NULL, 1));
+           set_meta(s, "witness", NULL, (int64_t)id->witnessed);
 }
 
 static bool read_identity(struct store *s, struct store_identity *ret)
@@ -368,7 +368,7 @@ static bool read_identity(struct store *s, struct store_identity *ret)
         else if (strcmp(key, "starts") == 0)
             ret->starts = (uint64_t)number;
         else if (strcmp(key, "witness") == 0)
-            ret->witnessed = number != 0;
+            ret->witnessed = (uint64_t)number;
         else if (strcmp(key, "sealed") == 0)
             ret->sealed = number != 0;
         else if (strcmp(key, "skip") == 0)
@@ -414,7 +414,7 @@ static int make_identity(struct store *s, const struct store_config *config,
     ret->lane = w->lane;
     ret->epoch = w->epoch;
     ret->sealed = w->sealed;
-    ret->witnessed = true; /* from the first moment: a copy of that may be put back */
+    ret->witnessed = w->epoch; /* from the first moment: a copy may be put back */
     return 0;
 }
 
@@ -981,7 +981,8 @@ static int sqlite_set_witnessed(struct store *s, bool witnessed,
                                 struct store_error *ret_error)
 {
     if (exec(s, "BEGIN IMMEDIATE; DELETE FROM meta WHERE key = 'backup'") &&
-        set_meta(s, "witness", NULL, witnessed) && exec(s, "COMMIT"))
+        set_meta(s, "witness", NULL, witnessed ? (int64_t)s->epoch : 0) &&
+        exec(s, "COMMIT"))
         return 0;
     describe(s, "can't write", ret_error);
     return -1;
@@ -1019,17 +1020,16 @@ static int sqlite_relane(struct store *s, const struct store_identity *next,
                          const struct store_op *ops, size_t n,
                          struct store_error *ret_error)
 {
-    return settled(
-        s,
-        exec(s, "BEGIN IMMEDIATE; DELETE FROM token; DELETE FROM counter;"
-                "DELETE FROM meta WHERE key IN ('sealed', 'witness', 'backup')") &&
-            set_meta(s, "lane", NULL, (int64_t)next->lane.number) &&
-            set_meta(s, "lanes", NULL, (int64_t)next->lane.lanes) &&
-            set_meta(s, "stripe", NULL, (int64_t)next->lane.stripe) &&
-            set_meta(s, "epoch", NULL, (int64_t)next->epoch) &&
-            set_meta(s, "skip", NULL, (int64_t)next->skip) && insert_all(s, ops, n) &&
-            exec(s, "COMMIT"),
-        ret_error);
+    return settled(s,
+                   exec(s, "BEGIN IMMEDIATE; DELETE FROM token; DELETE FROM counter;"
+                           "DELETE FROM meta WHERE key IN ('sealed', 'backup')") &&
+                       set_meta(s, "lane", NULL, (int64_t)next->lane.number) &&
+                       set_meta(s, "lanes", NULL, (int64_t)next->lane.lanes) &&
+                       set_meta(s, "stripe", NULL, (int64_t)next->lane.stripe) &&
+                       set_meta(s, "epoch", NULL, (int64_t)next->epoch) &&
+                       set_meta(s, "skip", NULL, (int64_t)next->skip) &&
+                       insert_all(s, ops, n) && exec(s, "COMMIT"),
+                   ret_error);
 }
 
 /* --- backup --- */

@@ -224,7 +224,8 @@ static int read_lines(struct witness *w, struct store_error *ret_error)
     return 0;
 }
 
-static int open_existing(struct witness *w, struct store_error *ret_error)
+static int open_existing(struct witness *w, bool outlived,
+                         struct store_error *ret_error)
 {
     w->now.fd = open_to_read(w->path, O_RDWR, ret_error);
     if (w->now.fd < 0 && errno == ENOENT) {
@@ -236,6 +237,9 @@ static int open_existing(struct witness *w, struct store_error *ret_error)
     if (flock(w->now.fd, LOCK_EX | LOCK_NB) != 0)
         return in_use(w->path, ret_error);
     w->id = datadir_id(w->path);
+    w->stale = outlived;
+    if (outlived)
+        return 0;
     if (!file_read(w->now.fd, &w->data, &w->len) || !make_slots(w))
         return cant(w->path, "read", ret_error);
     if (datadir_sync_parent(w->path) != 0) /* its name may not be on the disk */
@@ -243,7 +247,8 @@ static int open_existing(struct witness *w, struct store_error *ret_error)
     return read_lines(w, ret_error);
 }
 
-struct witness *witness_open(const char *path, struct store_error *ret_error)
+struct witness *witness_open(const char *path, bool outlived,
+                             struct store_error *ret_error)
 {
     struct witness *w = calloc(1, sizeof *w);
 
@@ -261,7 +266,7 @@ struct witness *witness_open(const char *path, struct store_error *ret_error)
         witness_close(w);
         return NULL;
     }
-    if (open_existing(w, ret_error) == 0)
+    if (open_existing(w, outlived, ret_error) == 0)
         return w;
     witness_close(w);
     return NULL;

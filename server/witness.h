@@ -37,8 +37,10 @@ int witness_put_aside(const char *path, struct store_error *ret_error);
 
 /* Reads what stands at path into memory, and keeps others from writing there. NULL and
  * *ret_error when it can't be read, is damaged, or in use. No file is no error: the
- * witness is empty then, and stale. */
-struct witness *witness_open(const char *path, struct store_error *ret_error);
+ * witness is empty then, and stale; as it is where what stands there is outlived, and
+ * not read. */
+struct witness *witness_open(const char *path, bool outlived,
+                             struct store_error *ret_error);
 /* Syncs what was written. */
 void witness_close(struct witness *w);
 

@@ -126,8 +126,8 @@ class Options(Documents):
 
     def names(self):
         flags = re.findall(r"^  --([a-z-]+)", self.said("--help"), re.M)
-        apart = {"new-witness", "from-witness", "skip", "check-config", "print-config", "version",
-                 "help"}
+        apart = {"new-witness", "from-witness", "skip", "relane-seal", "relane-open", "check-config",
+                 "print-config", "version", "help"}
         self.assertTrue(apart <= set(flags))
         return [f.replace("-", "_") for f in flags if f not in apart]
 
@@ -162,7 +162,7 @@ class Options(Documents):
         self.assertEqual([n.decode() for n in flat[::2]][2:], self.names())
 
     def test_every_option_of_the_readme_exists(self):
-        names = [*self.names(), "new_witness", "from_witness", "skip"]
+        names = [*self.names(), "new_witness", "from_witness", "skip", "relane_seal", "relane_open"]
         of_hilo = subprocess.run(["build/hilo", "--help"], cwd=harness.ROOT, check=True,
                                  stdout=subprocess.PIPE).stdout.decode()
         for flag in re.findall(r"`--([a-z-]+)", read("README.md")):

@@ -210,7 +210,7 @@ static int sim_open(const struct store_config *config, struct store **ret,
             memcpy(i->id.uuid, w->uuid, sizeof i->id.uuid);
             i->id.lane = w->lane;
             i->id.epoch = w->epoch;
-            i->id.witnessed = true;
+            i->id.witnessed = w->epoch;
         }
         i->there = true;
     } else {
@@ -378,7 +378,7 @@ static int sim_set_witnessed(struct store *s, bool witnessed,
                              struct store_error *ret_error)
 {
     (void)ret_error;
-    s->disk->now.id.witnessed = witnessed;
+    s->disk->now.id.witnessed = witnessed ? s->disk->now.id.epoch : 0;
     s->disk->now.id.is_backup = false;
     return 0;
 }
@@ -431,7 +431,7 @@ static void write_layout(struct image *i, const void *what)
     i->id.lane = l->id->lane;
     i->id.epoch = l->id->epoch;
     i->id.skip = l->id->skip;
-    i->id.sealed = i->id.witnessed = i->id.is_backup = false;
+    i->id.sealed = i->id.is_backup = false;
     i->n_tokens = 0;
     i->n = 0;
     for (size_t k = 0; k < l->n; k++) {
