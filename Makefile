@@ -4,6 +4,7 @@
 #   make run        install what is missing, build, start hilod in the foreground
 #   make test       install what is missing, build, run every test
 #   make test-long  the same with full counts
+#   make soak       kills servers and clients under load for SOAK_SECONDS, and proves that ids hold
 #   make deps       install everything; deps-run and deps-test are its parts
 #   make docs       what is made from the table of options: sample configuration, manual
 #   make lint       format, static analysis, layers; needs deps
@@ -243,6 +244,12 @@ FIRST ?= 1
 .PHONY: sim
 sim: $(OUT)/tests/sim
 	@$(OUT)/tests/sim $(if $(SEED),$(SEED),$(FIRST) $(SEEDS))
+
+# Load, kills and a checker, for so long; part of make test for some seconds.
+SOAK_SECONDS ?= 600
+.PHONY: soak
+soak: all $(OUT)/tests/driver
+	@SOAK_SECONDS=$(SOAK_SECONDS) HILOD=$(OUT)/hilod /usr/bin/python3 tests/soak.py
 
 # Fuzz targets: over the kept corpus with every variant, and with libFuzzer for FUZZ_SECONDS
 # each; what reaches new code is then kept.
