@@ -173,6 +173,7 @@ class LibClient(threading.Thread):
         self.soak, self.servers, self.rng = soak, servers, random.Random(seed)
         self.proc = subprocess.Popen([DRIVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self.highest = [-1] * len(servers)
+        self.prefix = "lib-%016x" % self.rng.getrandbits(64)  # numbers of processes come again
         self.tokens, self.known = 0, []
         self.start()
 
@@ -233,7 +234,7 @@ class LibClient(threading.Thread):
                                 (token, block, again))
             return
         self.tokens += 1
-        token = "lib-%d-%d" % (self.proc.pid, self.tokens)
+        token = "%s-%d" % (self.prefix, self.tokens)
         block = self.take(LIB_TOKEN, "block", 0, LIB_TOKEN, token)
         if block:
             self.known = (self.known + [(token, block)])[-20:]
@@ -292,8 +293,9 @@ class Soak:
     def add(self, server, name, start, end):
         twice = server.seqs[name].runs.add(start, end)
         if twice is not None:
-            raise Violation("%s: position %d of %s was granted twice" %
-                            (server.name, twice, name))
+            raise Violation("%s: position %d of %s was granted twice, now in %d to %d; the "
+                            "highest was %d" % (server.name, twice, name, start, end - 1,
+                                                server.seqs[name].runs.last()))
         self.ids += end - start
 
     def lib_granted(self, servers, runs):
@@ -474,6 +476,9 @@ class Soak:
         if self.violation:
             return
         for server in self.servers:
+            for name, seq in server.seqs.items():
+                if seq.runs.last() < 0:
+                    raise Violation("%s granted nothing of %s" % (server.name, name))
             for cleanly in (False, True):
                 self.server_ended(server, cleanly)
                 with self.lock:
