@@ -30,6 +30,31 @@ static const struct fs_kind memory_fs[] = {
     {0x858458f6, "ramfs"},
 };
 
+bool datadir_wants_people(int error)
+{
+    return error == EACCES || error == EPERM || error == EROFS || error == ENOENT ||
+           error == ENOTDIR;
+}
+
+const char *datadir_advice(int error)
+{
+    if (error == EROFS)
+        return ". Have it mounted for writing, or choose another place";
+    return datadir_wants_people(error)
+               ? ". Check the owner and the mode of the file and of its "
+                 "directory, which has to be writable, too"
+               : "";
+}
+
+/* errno says why. */
+static void cant(const char *what, const char *path, struct store_error *ret)
+{
+    int why = errno;
+
+    store_error_set(ret, datadir_wants_people(why), "can't %s %s: %s%s", what, path,
+                    strerror(why), datadir_advice(why));
+}
+
 static const char *fs_name(const struct fs_kind *kinds, size_t n, unsigned long magic)
 {
     for (size_t i = 0; i < n; i++) {
@@ -79,16 +104,18 @@ uint64_t datadir_free_bytes(const char *path)
     return statfs(path, &fs) == 0 ? (uint64_t)fs.f_bavail * (uint64_t)fs.f_bsize : 0;
 }
 
-static int check_fs(const char *dir, bool allow_network_fs,
-                    struct store_error *ret_error)
+int datadir_check_fs(const char *path, bool allow_network_fs,
+                     struct store_error *ret_error)
 {
+    char copy[PATH_MAX];
+    const char *dir, *name;
     struct statfs fs;
     unsigned long magic;
-    const char *name;
 
+    snprintf(copy, sizeof copy, "%s", path);
+    dir = dirname(copy);
     if (statfs(dir, &fs) != 0) {
-        store_error_set(ret_error, false, "can't look at the file system of %s: %s",
-                        dir, strerror(errno));
+        cant("look at the file system of", dir, ret_error);
         return -1;
     }
     magic = (unsigned long)fs.f_type & 0xffffffff;
@@ -113,6 +140,38 @@ static int check_fs(const char *dir, bool allow_network_fs,
     }
     log_line(LOG_WARNING, "%s is on %s, allowed by allow_network_fs", dir, name);
     return 0;
+}
+
+void datadir_look_at_witness(const char *witness, const char *dir)
+{
+    char *real = realpath(witness, NULL), *copy, *where;
+    struct datadir_id mine, its;
+    const char *name;
+    struct statfs fs;
+    unsigned long magic;
+
+    copy = real != NULL ? real : strdup(witness);
+    if (copy == NULL)
+        return;
+    where = dirname(copy);
+    mine = datadir_id(dir);
+    its = datadir_id(where);
+    magic = statfs(where, &fs) == 0 ? (unsigned long)fs.f_type & 0xffffffff : 0;
+    free(copy);
+    if (mine.device == its.device && mine.inode == its.inode)
+        return;
+    name = fs_name(memory_fs, sizeof memory_fs / sizeof *memory_fs, magic);
+    if (name != NULL)
+        log_line(LOG_WARNING,
+                 "the witness %s is on %s, which is memory: a restart of the machine "
+                 "LOSES it, and hilod then refuses to start. Use a directory on a disk",
+                 witness, name);
+    name = fs_name(network_fs, sizeof network_fs / sizeof *network_fs, magic);
+    if (name != NULL)
+        log_line(LOG_WARNING,
+                 "the witness %s is on %s: while that can't be reached nothing new is "
+                 "granted",
+                 witness, name);
 }
 
 static int sync_dir(const char *dir)
@@ -169,15 +228,12 @@ int datadir_make_parent(const char *path)
     return make_dirs(dirname(copy));
 }
 
-int datadir_prepare(const char *dir, bool allow_network_fs,
-                    struct store_error *ret_error)
+int datadir_make(const char *dir, struct store_error *ret_error)
 {
-    if (make_dirs(dir) != 0) {
-        store_error_set(ret_error, false, "can't make the data directory %s: %s", dir,
-                        strerror(errno));
-        return -1;
-    }
-    return check_fs(dir, allow_network_fs, ret_error);
+    if (make_dirs(dir) == 0)
+        return 0;
+    cant("make the data directory", dir, ret_error);
+    return -1;
 }
 
 static char *join(const char *a, const char *b)
@@ -193,8 +249,7 @@ char *datadir_file(const char *dir, const char *name, struct store_error *ret_er
     struct stat st;
 
     if (real_dir == NULL || asprintf(&in_dir, "%s/%s", real_dir, name) < 0) {
-        store_error_set(ret_error, false, "can't use the data directory %s: %s", dir,
-                        strerror(errno));
+        cant("use the data directory", dir, ret_error);
         free(real_dir);
         return NULL;
     }
@@ -206,13 +261,12 @@ char *datadir_file(const char *dir, const char *name, struct store_error *ret_er
         path = real;
     }
     if (real == NULL && errno != ENOENT) {
-        store_error_set(ret_error, false, "can't use %s: %s", path, strerror(errno));
+        cant("use", path, ret_error);
     } else if (real == NULL && lstat(path, &st) == 0) {
         store_error_set(ret_error, true, "%s is a symbolic link to nothing: remove it",
                         path);
     } else if (real != NULL && stat(path, &st) != 0) {
-        store_error_set(ret_error, false, "can't look at %s: %s", path,
-                        strerror(errno));
+        cant("look at", path, ret_error);
     } else if (real != NULL && !S_ISREG(st.st_mode)) {
         store_error_set(ret_error, true, "%s is not a regular file", path);
     } else if (real != NULL && st.st_nlink > 1) {
@@ -281,8 +335,7 @@ int datadir_lock(const char *path, struct store_error *ret_error)
     }
     fd = open(lock_path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0) {
-        store_error_set(ret_error, false, "can't open the lock file %s: %s", lock_path,
-                        strerror(errno));
+        cant("open the lock file", lock_path, ret_error);
     } else if (fcntl(fd, F_SETLK, &lock) != 0) {
         bool held = errno == EAGAIN || errno == EACCES;
         int why = errno;

@@ -6,11 +6,9 @@
 #include <stddef.h>
 #include "store.h"
 
-/* Makes the directory (mode 0700) and what is missing above it, durably, and checks the
- * file system under it: one that is reached over a network is refused unless allowed,
- * one that is memory is warned about. 0, or -1 and *ret_error. */
-int datadir_prepare(const char *dir, bool allow_network_fs,
-                    struct store_error *ret_error);
+/* Makes the directory (mode 0700) and what is missing above it, durably. 0, or -1 and
+ * *ret_error. */
+int datadir_make(const char *dir, struct store_error *ret_error);
 
 /* The real path of dir/name, symbolic links followed, so that every way to the same
  * file meets the same lock. Refuses what is not a regular file of one name: with a
@@ -19,9 +17,24 @@ int datadir_prepare(const char *dir, bool allow_network_fs,
  * and *ret_error. */
 char *datadir_file(const char *dir, const char *name, struct store_error *ret_error);
 
+/* Looks at the file system the file is on or will be: one that is reached over a
+ * network is refused unless allowed, one that is memory is warned about. 0, or -1 and
+ * *ret_error. */
+int datadir_check_fs(const char *path, bool allow_network_fs,
+                     struct store_error *ret_error);
+
 /* Locks path + ".lock" for this process's life. The descriptor, to be closed at the
  * end; or -1 and *ret_error, which names the holder. */
 int datadir_lock(const char *path, struct store_error *ret_error);
+
+/* Whether an error of the system is about owners, modes and mounts, so that trying
+ * again does not help; and what to do then, to be put behind a message, else "". */
+bool datadir_wants_people(int error);
+const char *datadir_advice(int error);
+
+/* Warns of a witness that lies in memory or behind a network, unless it is in the
+ * directory dir, of which that has been said. */
+void datadir_look_at_witness(const char *witness, const char *dir);
 
 /* What is under a path: "disk", "memory", "network" or "unknown". */
 const char *datadir_kind(const char *path);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "clock.h"
+#include "datadir.h"
 #include "log.h"
 #include "number.h"
 #include "reconcile.h"
@@ -240,6 +241,8 @@ int guard_open(struct guard *g, const struct store_engine *engine,
         ((g->id.witnessed == (witness != NULL ? g->id.epoch : 0) && !g->id.is_backup) ||
          engine->set_witnessed == NULL ||
          engine->set_witnessed(g->store, witness != NULL, ret_error) == 0)) {
+        if (witness != NULL)
+            datadir_look_at_witness(witness, config->dir);
         if (g->id.witnessed != 0 && witness == NULL)
             log_line(LOG_WARNING,
                      "witness is off from now on: a database that is put back from an "

@@ -190,6 +190,9 @@ static void describe(const struct store *s, const char *what, struct store_error
     int code = s->db ? sqlite3_extended_errcode(s->db) : SQLITE_NOMEM;
     int primary = code & 0xff;
     const char *advice = "";
+    bool config = primary == SQLITE_READONLY ||
+                  (primary == SQLITE_CANTOPEN &&
+                   datadir_wants_people(sqlite3_system_errno(s->db)));
 
     if (primary == SQLITE_FULL)
         advice = ". Free some space; hilod goes on by itself";
@@ -202,7 +205,7 @@ static void describe(const struct store *s, const char *what, struct store_error
             ". The file is damaged: stop hilod and put a newer copy than this one back";
     else if (primary == SQLITE_READONLY || primary == SQLITE_CANTOPEN)
         advice = ". Check the owner and the mode of the directory and its files";
-    store_error_set(ret, false, "%s: %s: %s (SQLite code %d)%s", s->path, what,
+    store_error_set(ret, config, "%s: %s: %s (SQLite code %d)%s", s->path, what,
                     s->db ? sqlite3_errmsg(s->db) : "out of memory", code, advice);
 }
 
@@ -590,10 +593,11 @@ static int sqlite_open(const struct store_config *config, struct store **ret,
         return -1;
     }
     s->lock_fd = -1;
-    if (datadir_prepare(config->dir, config->allow_network_fs, ret_error) != 0)
+    if (datadir_make(config->dir, ret_error) != 0)
         goto failed;
     s->path = datadir_file(config->dir, "hilo.db", ret_error);
-    if (s->path == NULL)
+    if (s->path == NULL ||
+        datadir_check_fs(s->path, config->allow_network_fs, ret_error) != 0)
         goto failed;
     s->lock_fd = datadir_lock(s->path, ret_error);
     if (s->lock_fd < 0)
@@ -604,6 +608,13 @@ static int sqlite_open(const struct store_config *config, struct store **ret,
                             SQLITE_OPEN_NOMUTEX,
                         "hilo") != SQLITE_OK) {
         describe(s, "can't be opened", ret_error);
+        goto failed;
+    }
+    if (sqlite3_db_readonly(s->db, "main") == 1) { /* SQLite's way out */
+        int why = access(s->path, W_OK) != 0 ? errno : EACCES;
+
+        store_error_set(ret_error, true, "can't write %s: %s%s", s->path, strerror(why),
+                        datadir_advice(why));
         goto failed;
     }
     sqlite3_extended_result_codes(s->db, 1);

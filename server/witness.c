@@ -50,29 +50,14 @@ struct witness {
 
 #define TAKEN (UINT64_C(1) << 63)
 
-/* Trying again does not help. */
-static bool wants_people(int error)
-{
-    return error == EACCES || error == EPERM || error == EROFS || error == ENOENT ||
-           error == ENOTDIR;
-}
-
-static const char *advice(int error)
-{
-    return wants_people(error)
-               ? ". Check the owner and the mode of the file and of its "
-                 "directory, which has to be writable, too"
-               : "";
-}
-
 static int fail(const struct witness *w, const char *what, struct store_error *ret)
 {
     int why = errno;
 
-    store_error_set(ret, wants_people(why),
+    store_error_set(ret, datadir_wants_people(why),
                     "the witness %s can't be %s: %s%s. Nothing is granted that it does "
                     "not know",
-                    w->path, what, strerror(why), advice(why));
+                    w->path, what, strerror(why), datadir_advice(why));
     return -1;
 }
 
@@ -101,8 +86,8 @@ static int cant(const char *path, const char *what, struct store_error *ret)
 {
     int why = errno;
 
-    store_error_set(ret, wants_people(why), "the witness %s can't be %s: %s%s", path,
-                    what, strerror(why), advice(why));
+    store_error_set(ret, datadir_wants_people(why), "the witness %s can't be %s: %s%s",
+                    path, what, strerror(why), datadir_advice(why));
     return -1;
 }
 

@@ -228,10 +228,10 @@ class Hilod:
             shutil.rmtree(self.data, ignore_errors=True)
 
 
-def refused_start(*args, data=None, env=None):
+def refused_start(*args, data=None, env=None, wrap=()):
     """Starts a hilod that must not start: (exit code, what it said)."""
     with tempfile.TemporaryDirectory(prefix="hilo-test-") as tmp:
-        cmd = [HILOD, "--data", data or os.path.join(tmp, "d"), *args]
+        cmd = [*wrap, HILOD, "--data", data or os.path.join(tmp, "d"), *args]
         if "--listen" not in args:
             cmd += ["--listen", "127.0.0.1:0"]
         done = subprocess.run(cmd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
