@@ -7,6 +7,7 @@ import threading
 
 import harness
 from harness import Client, wait_until
+from stub import Proxy
 
 
 class Tokens(harness.Case):
@@ -182,6 +183,68 @@ class Tokens(harness.Case):
         for token, b in list(known.items())[:300]:
             self.assertEqual(self.block("a", 1 + len(token) % 3, token), b)
         self.disjoint([n for a, b, _ in known.values() for n in range(a, b + 1)])
+
+
+class LostAnswers(harness.Case):
+    """The server is killed at about the moment of the grant, and the answer does not get through:
+    nobody knows what came of it, so it is asked for again."""
+
+    ROUNDS = 40 if "san/" in harness.HILOD else 200
+
+    def setUp(self):
+        self.rng = random.Random(harness.SEED)
+        self.data = self.tmp()
+        self.start()
+        for name in ("ahead", "each"):
+            self.c.call("SEQ", "CREATE", name, "DURABILITY", name)
+        self.proxy = Proxy(lambda: self.server.port)
+        self.addCleanup(self.proxy.stop)
+
+    def start(self):
+        self.server = self.hilod("--log-level", "error", data=self.data)
+        self.c = self.client(self.server)
+
+    def lose(self, request, surely):
+        """Asks, and kills the server: the block it granted, if the proxy saw one. Surely: not
+        before it has."""
+        seen = len(self.proxy.blocks)
+        self.proxy.silent = True
+        with Client(self.proxy.port) as asking:
+            asking.start(*request)
+            if surely:
+                wait_until(lambda: len(self.proxy.blocks) > seen, "the grant")
+            else:
+                threading.Event().wait(self.rng.random() * 0.003)  # the moment, no condition
+            self.server.kill()
+            self.c.close()
+            self.assertTrue(asking.at_end())
+        self.proxy.silent = False
+        self.start()
+        return self.proxy.blocks[seen] if len(self.proxy.blocks) > seen else None
+
+    def test_asked_for_again_they_repeat_with_a_token_only(self):
+        acknowledged = {"ahead": [(0, 0)], "each": [(0, 0)]}
+        for i in range(self.ROUNDS):
+            name, token = ("ahead", "each")[i // 2 % 2], ("TOKEN", "t%d" % i) if i % 2 else ()
+            request = ("BLOCK", name, 10, *token)
+            granted = self.lose(request, surely=i % 3 == 0)
+            highest = acknowledged[name][-1][1]
+            counter = int(self.c.call("GET", name) or 0)
+            self.assertGreaterEqual(counter, max(highest, granted[1] if granted else 0))
+            with Client(self.proxy.port) as again:
+                block = tuple(map(int, again.call(*request)))
+            self.assertEqual(block[1] - block[0], 9)
+            self.assertGreater(block[0], highest)
+            if granted and token:
+                self.assertEqual(block, granted)
+            elif granted:
+                self.assertGreater(block[0], granted[1])
+            if name == "each":  # without a token it has moved for each time that it was asked
+                once = 10 if granted and token else 20
+                self.assertLessEqual(int(self.c.call("GET", name)), highest + once)
+            acknowledged[name].append(block[:2])
+        for blocks in acknowledged.values():
+            self.disjoint([n for a, b in blocks[1:] for n in range(a, b + 1)])
 
 
 if __name__ == "__main__":
