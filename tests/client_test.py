@@ -913,6 +913,41 @@ class Hostile(Case):
         self.assertEqual(e.word, "LANE")
         self.assertIn("different stores", e.message)
 
+    def test_an_old_copy_without_its_witness_that_floors_may_not_lift(self):
+        """Nothing of what was seen comes again: the server is further behind than a floor may skip,
+        so it is refused, in words that say what to do."""
+        server = self.hilod()
+        c = self.client(server)
+        c.call("SEQ", "CREATE", "orders", "MAX", 10**6)
+        d = self.driver(address(server), options="block_min=1000 block_max=1000 hold_ms=0",
+                        open_options="timeout_ms=1000")
+        seen = d.ids("next", 0, 10000)
+        c.call("BACKUP", "copy")
+        seen += d.ids("next", 0, 40000)
+        c.close()
+        server.kill()
+        old = os.path.join(self.tmp(), "old")
+        os.mkdir(old)
+        shutil.copy(os.path.join(server.data, "backup", "copy"), os.path.join(old, "hilo.db"))
+        server = self.hilod("--skip", "1", data=old, listen=address(server))
+        seen += d.ids("next", 0, d.stats()["in_hand"])
+        e = d.fails("next", 0)
+        self.assertEqual(e.word, "REGRESS", e)
+        self.assertIn("FLOOR is %d" % max(seen), e.message)
+        self.assertIn("SEQ ADVANCE orders %d" % max(seen), e.message)
+        self.client(server).call("SEQ", "ADVANCE", "orders", max(seen))
+
+        def asked_again():  # a server that has refused is left alone for a moment
+            try:
+                return d.ids("next", 0, 3000)
+            except Failed as e:
+                self.assertEqual(e.word, "REGRESS", e)
+                return None
+
+        more = harness.wait_until(asked_again, "the server to be asked again")
+        self.assertEqual(more[0], max(seen) + 1)
+        self.disjoint(seen + more)
+
     def test_what_was_had_outlives_its_sequence(self):
         """Closed and opened again, or open twice: the same floor."""
         s = self.stub()

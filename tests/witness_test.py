@@ -78,6 +78,39 @@ class Older(Witnessed):
                 self.assertNotIn("older copy", self.server.errors())
                 self.server.stop()
 
+    def up_to(self, an_id, c):
+        while (last := int(c.call("BLOCK", "orders", 1000)[1])) < an_id:
+            pass
+        return last
+
+    def test_what_was_granted_since_the_copy_never_comes_again(self):
+        """Saved at 10,000 and put back at 50,000; or copied while it ran, as nobody should."""
+        for i, (running, end, names) in enumerate((
+                (False, harness.Hilod.stop, ()), (False, harness.Hilod.kill, ()),
+                (True, harness.Hilod.stop, ()), (True, harness.Hilod.kill, ()),
+                (True, harness.Hilod.stop, ("hilo.db",)), (True, harness.Hilod.kill, ("hilo.db",)))):
+            with self.subTest(running=running, end=end.__name__, names=names):
+                shutil.rmtree(self.data, True)
+                c = self.start()
+                self.assertEqual(self.up_to(10000, c), 10000)
+                if not running:
+                    c.close()
+                    self.server.stop()
+                copy = self.copy("copy%d" % i)
+                if running:  # of the main file only: its log is not part of a plain copy
+                    os.unlink(os.path.join(copy, "hilo.db-wal"))
+                else:
+                    c = self.start()
+                last = self.up_to(50000, c)
+                c.close()
+                end(self.server)
+                # With only the main file put back, the log that is there is a younger one's.
+                self.put_back(copy, *names)
+                c = self.start()
+                self.assertGreater(int(c.call("BLOCK", "orders", 10)[0]), last)
+                c.close()
+                self.server.stop()
+
     def test_a_margin_of_ten_seconds_at_the_highest_rate(self):
         c = self.start()
         c.call("INCR", "a")
