@@ -1,8 +1,9 @@
 /* disk.c - a disk that misbehaves on demand: preloaded before hilod by tests.
  *
  * HILO_DISK names a directory. While it holds a file "stall", a sync does not return;
- * while it holds "fail", a sync fails with EIO. While it holds "witness-full" or
- * "witness-fail", the same happens to writes or syncs of the witness only. */
+ * while it holds "fail", a sync fails with EIO. A "fail-once" does so to one sync, but
+ * for the witness's, and is gone. While it holds "witness-full" or "witness-fail", the
+ * same happens to writes or syncs of the witness only. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,6 +28,15 @@ static int told(const char *what)
 
     path_of(what, path, sizeof path);
     return access(path, F_OK) == 0;
+}
+
+/* Whether it was there; it is gone then. */
+static int was_told(const char *what)
+{
+    char path[4096];
+
+    path_of(what, path, sizeof path);
+    return unlink(path) == 0;
 }
 
 static int is_witness(int fd)
@@ -63,7 +73,8 @@ int fdatasync(int fd)
         return (int)syscall(SYS_fdatasync, fd);
     while (told("stall"))
         nanosleep(&moment, NULL);
-    if (told("fail") || (told("witness-fail") && is_witness(fd))) {
+    if (told("fail") || (!is_witness(fd) && was_told("fail-once")) ||
+        (told("witness-fail") && is_witness(fd))) {
         errno = EIO;
         return -1;
     }

@@ -118,6 +118,33 @@ class Disk(harness.FailingDisk, harness.Case):
         self.assertEqual(c.call("BLOCK", "ahead", 3, "TOKEN", "t"), block)
         self.assertGreater(int(c.call("BLOCK", "ahead", 1)[0]), int(block[1]))
 
+    def test_a_sync_that_fails_once_is_not_retried_and_believed(self):
+        """The next one would succeed, since the system has dropped what it could not write."""
+        for name, command in (("each", ("INCR", "each")), ("ahead", ("BLOCK", "ahead", 10**5)),
+                              ("ahead", ("BLOCK", "ahead", 5, "TOKEN", "t"))):
+            with self.subTest(command=command):
+                server = self.hilod(env=self.disk_env())
+                clients = [self.client(server) for _ in range(10)]
+                clients[0].call("SEQ", "CREATE", "each", "DURABILITY", "each")
+                last = [clients[0].call("INCR", name) for _ in range(3)][-1]
+                self.disk("stall")
+                for c in clients:  # one is on its way to the disk, the others share the next
+                    c.start(*command)
+                self.disk("fail-once")
+                self.well("stall")
+                for c in clients:
+                    reply = c.reply()
+                    self.assertIsInstance(reply, harness.Error)
+                    self.assertEqual(reply.word, "STORAGE")
+                self.assertEqual(os.listdir(self.disk_state), [])
+                for again in (command, ("INCR", name), ("BLOCK", "new", 1)):
+                    self.assertEqual(clients[0].fails(*again).word, "STORAGE")
+                for c in clients:
+                    c.close()
+                server.stop()
+                with self.hilod(data=server.data).client() as c:
+                    self.assertGreater(int(c.call("BLOCK", name, 10)[0]), last)
+
     def test_a_failed_sync_fails_all_that_share_it(self):
         others = [self.client(self.server) for _ in range(20)]
         self.disk("stall")

@@ -47,6 +47,33 @@ class Trace(harness.Case):
         self.assertEqual(len(begun), 1, between)
         self.assertEqual(len(ended), 1, "the answer went out before the sync had ended")
 
+    @staticmethod
+    def synced(lines, name):
+        """How many syncs of the file have begun and ended within the lines."""
+        done = 0
+        for i, line in enumerate(lines):
+            if SYNC.search(line) and name in line:
+                mine = [l for l in lines[i:] if l.split()[0] == line.split()[0]]
+                done += mine[0].endswith("= 0") or (
+                    len(mine) > 1 and "resumed" in mine[1] and mine[1].endswith("= 0"))
+        return done
+
+    def test_what_is_not_in_hand_is_answered_after_database_and_witness_are_synced(self):
+        """The first id of a chunk; and a block with a token, which comes out of the chunk in hand but
+        has to be known after a crash."""
+        server, path = self.traced()
+        c = self.client(server)
+        self.assertEqual(c.call("INCR", "s"), 1)  # first the sequence, then a chunk
+        self.assertEqual(c.call("BLOCK", "s", 10, "TOKEN", "tok"), [b"2", b"11", b"1"])
+        lines = self.lines(server, path, r'"*3\r\n$1\r\n2')
+        for request, answer, syncs in (
+                ("INCR", r'":1\r\n"', {"/hilo.db-wal": 2, "/hilo.witness": 2}),
+                ("TOKEN", r'"*3\r\n$1\r\n2', {"/hilo.db-wal": 1})):
+            asked = self.find(lines, request)
+            between = lines[asked:self.find(lines, answer, asked)]
+            for name, count in syncs.items():
+                self.assertEqual(self.synced(between, name), count, (name, between))
+
     def test_ahead_never_waits_for_a_sync(self):
         """Whoever has the loop answers what is in hand; chunks are fetched by the other thread."""
         server, path = self.traced()

@@ -692,6 +692,34 @@ class Restarts(harness.Case):
         c = self.client(s)
         self.assertLessEqual(c.call("INCR", "s"), last + 2 * CHUNK_MIN)
 
+    def test_a_crash_loop_burns_what_was_in_hand_and_idle_crashes_nothing(self):
+        data = self.tmp()
+        server = self.hilod(data=data)
+        rounds = 1000 if harness.LONG else 30
+        last = 0
+        for _ in range(rounds):
+            with server.client() as c:
+                first, last_now, _ = map(int, c.call("BLOCK", "s", 1000))
+            self.assertGreater(first, last)
+            # A chunk of what was asked for, and one ahead of need, at most eight times the least.
+            self.assertLessEqual(first, last + 1 + 8 * CHUNK_MIN)
+            last = last_now
+            server.kill()
+            server = self.hilod(data=data)
+        for _ in range(rounds):
+            server.kill()
+            server = self.hilod(data=data)
+        with server.client() as c:
+            self.assertLessEqual(int(c.call("BLOCK", "s", 1)[0]), last + 1 + 8 * CHUNK_MIN)
+
+    def test_clean_restarts_of_a_slow_sequence_burn_nothing(self):
+        data = self.tmp()
+        for i in range(100 if harness.LONG else 20):
+            server = self.hilod(data=data)
+            with server.client() as c:
+                self.assertEqual(c.call("INCR", "s"), i + 1)
+            server.stop()
+
     def test_stopping_answers_what_waits(self):
         s = self.hilod()
         setup = self.client(s)
