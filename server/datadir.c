@@ -104,16 +104,20 @@ uint64_t datadir_free_bytes(const char *path)
     return statfs(path, &fs) == 0 ? (uint64_t)fs.f_bavail * (uint64_t)fs.f_bsize : 0;
 }
 
-int datadir_check_fs(const char *path, bool allow_network_fs,
-                     struct store_error *ret_error)
+static bool same_dir(const char *a, const char *b)
 {
-    char copy[PATH_MAX];
-    const char *dir, *name;
+    struct datadir_id x = datadir_id(a), y = datadir_id(b);
+
+    return x.device == y.device && x.inode == y.inode;
+}
+
+static int check_fs(const char *dir, bool allow_network_fs,
+                    struct store_error *ret_error)
+{
     struct statfs fs;
     unsigned long magic;
+    const char *name;
 
-    snprintf(copy, sizeof copy, "%s", path);
-    dir = dirname(copy);
     if (statfs(dir, &fs) != 0) {
         cant("look at the file system of", dir, ret_error);
         return -1;
@@ -142,24 +146,30 @@ int datadir_check_fs(const char *path, bool allow_network_fs,
     return 0;
 }
 
+int datadir_check_path(const char *path, const char *dir, bool allow_network_fs,
+                       struct store_error *ret_error)
+{
+    char copy[PATH_MAX];
+    const char *where;
+
+    snprintf(copy, sizeof copy, "%s", path);
+    where = dirname(copy);
+    return same_dir(where, dir) ? 0 : check_fs(where, allow_network_fs, ret_error);
+}
+
 void datadir_look_at_witness(const char *witness, const char *dir)
 {
-    char *real = realpath(witness, NULL), *copy, *where;
-    struct datadir_id mine, its;
-    const char *name;
+    char copy[PATH_MAX];
+    const char *where, *name;
     struct statfs fs;
     unsigned long magic;
 
-    copy = real != NULL ? real : strdup(witness);
-    if (copy == NULL)
-        return;
+    if (realpath(witness, copy) == NULL) /* there is none yet */
+        snprintf(copy, sizeof copy, "%s", witness);
     where = dirname(copy);
-    mine = datadir_id(dir);
-    its = datadir_id(where);
-    magic = statfs(where, &fs) == 0 ? (unsigned long)fs.f_type & 0xffffffff : 0;
-    free(copy);
-    if (mine.device == its.device && mine.inode == its.inode)
+    if (same_dir(where, dir) || statfs(where, &fs) != 0)
         return;
+    magic = (unsigned long)fs.f_type & 0xffffffff;
     name = fs_name(memory_fs, sizeof memory_fs / sizeof *memory_fs, magic);
     if (name != NULL)
         log_line(LOG_WARNING,
@@ -228,10 +238,11 @@ int datadir_make_parent(const char *path)
     return make_dirs(dirname(copy));
 }
 
-int datadir_make(const char *dir, struct store_error *ret_error)
+int datadir_prepare(const char *dir, bool allow_network_fs,
+                    struct store_error *ret_error)
 {
     if (make_dirs(dir) == 0)
-        return 0;
+        return check_fs(dir, allow_network_fs, ret_error);
     cant("make the data directory", dir, ret_error);
     return -1;
 }

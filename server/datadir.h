@@ -6,9 +6,11 @@
 #include <stddef.h>
 #include "store.h"
 
-/* Makes the directory (mode 0700) and what is missing above it, durably. 0, or -1 and
- * *ret_error. */
-int datadir_make(const char *dir, struct store_error *ret_error);
+/* Makes the directory (mode 0700) and what is missing above it, durably, and checks the
+ * file system under it: one that is reached over a network is refused unless allowed,
+ * one that is memory is warned about. 0, or -1 and *ret_error. */
+int datadir_prepare(const char *dir, bool allow_network_fs,
+                    struct store_error *ret_error);
 
 /* The real path of dir/name, symbolic links followed, so that every way to the same
  * file meets the same lock. Refuses what is not a regular file of one name: with a
@@ -17,11 +19,9 @@ int datadir_make(const char *dir, struct store_error *ret_error);
  * and *ret_error. */
 char *datadir_file(const char *dir, const char *name, struct store_error *ret_error);
 
-/* Looks at the file system the file is on or will be: one that is reached over a
- * network is refused unless allowed, one that is memory is warned about. 0, or -1 and
- * *ret_error. */
-int datadir_check_fs(const char *path, bool allow_network_fs,
-                     struct store_error *ret_error);
+/* Checks the same of the file's own directory, where a link has led out of dir. */
+int datadir_check_path(const char *path, const char *dir, bool allow_network_fs,
+                       struct store_error *ret_error);
 
 /* Locks path + ".lock" for this process's life. The descriptor, to be closed at the
  * end; or -1 and *ret_error, which names the holder. */

@@ -593,11 +593,11 @@ static int sqlite_open(const struct store_config *config, struct store **ret,
         return -1;
     }
     s->lock_fd = -1;
-    if (datadir_make(config->dir, ret_error) != 0)
+    if (datadir_prepare(config->dir, config->allow_network_fs, ret_error) != 0)
         goto failed;
     s->path = datadir_file(config->dir, "hilo.db", ret_error);
-    if (s->path == NULL ||
-        datadir_check_fs(s->path, config->allow_network_fs, ret_error) != 0)
+    if (s->path == NULL || datadir_check_path(s->path, config->dir,
+                                              config->allow_network_fs, ret_error) != 0)
         goto failed;
     s->lock_fd = datadir_lock(s->path, ret_error);
     if (s->lock_fd < 0)

@@ -59,8 +59,8 @@ class Trace(harness.Case):
         return done
 
     def test_what_is_not_in_hand_is_answered_after_database_and_witness_are_synced(self):
-        """The first id of a chunk; and a block with a token, which comes out of the chunk in hand but
-        has to be known after a crash."""
+        """The first id of a chunk; and a block with a token, which comes out of the chunk in hand
+        but has to be known after a crash."""
         server, path = self.traced()
         c = self.client(server)
         self.assertEqual(c.call("INCR", "s"), 1)  # first the sequence, then a chunk

@@ -88,7 +88,8 @@ class Older(Witnessed):
         for i, (running, end, names) in enumerate((
                 (False, harness.Hilod.stop, ()), (False, harness.Hilod.kill, ()),
                 (True, harness.Hilod.stop, ()), (True, harness.Hilod.kill, ()),
-                (True, harness.Hilod.stop, ("hilo.db",)), (True, harness.Hilod.kill, ("hilo.db",)))):
+                (True, harness.Hilod.stop, ("hilo.db",)),
+                (True, harness.Hilod.kill, ("hilo.db",)))):
             with self.subTest(running=running, end=end.__name__, names=names):
                 shutil.rmtree(self.data, True)
                 c = self.start()
