@@ -201,12 +201,22 @@ static void describe(const struct store *s, const char *what, struct store_error
     else if (primary == SQLITE_IOERR)
         advice = ". What the disk holds can't be known: check it, then restart hilod";
     else if (primary == SQLITE_CORRUPT || primary == SQLITE_NOTADB)
-        advice =
-            ". The file is damaged: stop hilod and put a newer copy than this one back";
+        advice = ". The file is damaged, or can't be read where it lies: stop hilod "
+                 "and check "
+                 "the disk; if that is good, put a newer copy than this one back";
     else if (primary == SQLITE_READONLY || primary == SQLITE_CANTOPEN)
         advice = ". Check the owner and the mode of the directory and its files";
     store_error_set(ret, config, "%s: %s: %s (SQLite code %d)%s", s->path, what,
                     s->db ? sqlite3_errmsg(s->db) : "out of memory", code, advice);
+}
+
+static int refuse_sync(const struct store *s, struct store_error *ret)
+{
+    store_error_set(ret, false,
+                    "%s: the disk refused a sync: what it holds can't be known. Check "
+                    "the disk, then restart hilod",
+                    s->path);
+    return -1;
 }
 
 /* Whether the engine can still be believed after this failure of a batch. */
@@ -231,42 +241,48 @@ static bool exec(struct store *s, const char *text)
     return sqlite3_exec(s->db, text, NULL, NULL, NULL) == SQLITE_OK;
 }
 
-/* The first column of the only row; -1 where there is none. */
-static int64_t query_int(struct store *s, const char *text)
+/* The first column of the only row. The statement is run to its end: what it does is
+ * committed only there, after the row. */
+static bool query_int(struct store *s, const char *text, int64_t *ret)
 {
     sqlite3_stmt *st;
-    int64_t n = -1;
+    bool good;
 
     if (sqlite3_prepare_v2(s->db, text, -1, &st, NULL) != SQLITE_OK)
-        return -1;
-    if (sqlite3_step(st) == SQLITE_ROW)
-        n = sqlite3_column_int64(st, 0);
+        return false;
+    good = sqlite3_step(st) == SQLITE_ROW;
+    if (good)
+        *ret = sqlite3_column_int64(st, 0);
+    good = good && sqlite3_step(st) == SQLITE_DONE;
     sqlite3_finalize(st);
-    return n;
+    return good;
 }
 
 /* The same as text, cut to the buffer; empty where there is none. */
-static void query_text(struct store *s, const char *text, char *buf, int size)
+static bool query_text(struct store *s, const char *text, char *buf, int size)
 {
     sqlite3_stmt *st;
     const char *value;
+    bool good;
 
     buf[0] = '\0';
     if (sqlite3_prepare_v2(s->db, text, -1, &st, NULL) != SQLITE_OK)
-        return;
-    if (sqlite3_step(st) == SQLITE_ROW) {
+        return false;
+    good = sqlite3_step(st) == SQLITE_ROW;
+    if (good) {
         value = (const char *)sqlite3_column_text(st, 0);
         snprintf(buf, (size_t)size, "%s", value != NULL ? value : "");
     }
+    good = good && sqlite3_step(st) == SQLITE_DONE;
     sqlite3_finalize(st);
+    return good;
 }
 
 static bool query_is(struct store *s, const char *text, const char *wanted)
 {
     char value[32];
 
-    query_text(s, text, value, sizeof value);
-    return strcmp(value, wanted) == 0;
+    return query_text(s, text, value, sizeof value) && strcmp(value, wanted) == 0;
 }
 
 /* Exclusive from the first access on, which also keeps the log's index in our own
@@ -277,8 +293,7 @@ static bool set_modes(struct store *s)
            query_is(s, "PRAGMA journal_mode = WAL", "wal") &&
            exec(s, "PRAGMA synchronous = FULL; PRAGMA journal_size_limit = 4194304;"
                    "PRAGMA temp_store = MEMORY; PRAGMA trusted_schema = OFF") &&
-           query_int(s, "PRAGMA synchronous") == 2 &&
-           exec(s, "BEGIN IMMEDIATE; COMMIT");
+           query_is(s, "PRAGMA synchronous", "2") && exec(s, "BEGIN IMMEDIATE; COMMIT");
 }
 
 /* Somebody who reads the file at this moment only delays the start. */
@@ -425,13 +440,17 @@ static int make_identity(struct store *s, const struct store_config *config,
 static int migrate(struct store *s, const struct store_config *config,
                    struct store_error *ret_error)
 {
-    int64_t app = query_int(s, "PRAGMA application_id");
-    int64_t version = query_int(s, "PRAGMA user_version");
+    int64_t app, version, tables;
     struct store_identity fresh;
     char pragma[64];
 
-    if (version == 0 && app == 0 &&
-        query_int(s, "SELECT count(*) FROM sqlite_schema") == 0) {
+    if (!query_int(s, "PRAGMA application_id", &app) ||
+        !query_int(s, "PRAGMA user_version", &version) ||
+        !query_int(s, "SELECT count(*) FROM sqlite_schema", &tables)) {
+        describe(s, "can't be read", ret_error);
+        return -1;
+    }
+    if (version == 0 && app == 0 && tables == 0) {
         if (make_identity(s, config, &fresh, ret_error) != 0)
             return -1;
         for (int i = 0; i < SCHEMA; i++) {
@@ -502,21 +521,22 @@ static int begin_service(struct store *s, const struct store_config *config,
     }
     /* Rewrites what an earlier failed sync may have left in memory only, and begins a
      * new log. */
-    if (!exec(s, "PRAGMA wal_checkpoint(TRUNCATE)") || s->sync_failed) {
+    if (!exec(s, "PRAGMA wal_checkpoint(TRUNCATE)")) {
         describe(s, "can't be synced to the disk", ret_error);
         return -1;
     }
-    return 0;
+    return s->sync_failed ? refuse_sync(s, ret_error) : 0;
 }
 
 static void read_settings(struct store *s, struct store_identity *ret)
 {
-    char mode[32];
+    char mode[16], synchronous[16];
 
     query_text(s, "PRAGMA journal_mode", mode, sizeof mode);
+    query_text(s, "PRAGMA synchronous", synchronous, sizeof synchronous);
     snprintf(ret->settings, sizeof ret->settings,
-             "journal_mode:%s\r\nsynchronous:%" PRId64 "\r\nfilesystem:%s\r\n", mode,
-             query_int(s, "PRAGMA synchronous"), datadir_kind(s->path));
+             "journal_mode:%s\r\nsynchronous:%s\r\nfilesystem:%s\r\n", mode,
+             synchronous, datadir_kind(s->path));
 }
 
 static int prepare_statements(struct store *s, struct store_error *ret_error)
@@ -631,6 +651,11 @@ static int sqlite_open(const struct store_config *config, struct store **ret,
     s->epoch = ret_identity->epoch;
     s->file = datadir_id(s->path);
     s->log = datadir_id(s->log_path);
+    if (s->file.inode == 0 || s->log.inode == 0) {
+        store_error_set(ret_error, false, "can't look at %s and its log: %s", s->path,
+                        strerror(errno));
+        goto failed;
+    }
     s->stats.free_bytes = datadir_free_bytes(s->path);
     read_settings(s, ret_identity);
     *ret = s;
@@ -972,11 +997,7 @@ static enum store_outcome sqlite_commit(struct store *s, struct store_op *ops, s
         return STORE_DEAD;
     }
     if (s->sync_failed) {
-        store_error_set(
-            ret_error, false,
-            "%s: the disk refused a sync: what it holds can't be known. Check the "
-            "disk, then restart hilod",
-            s->path);
+        refuse_sync(s, ret_error);
         s->stats.failures++;
         return STORE_DEAD;
     }
