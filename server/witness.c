@@ -104,14 +104,17 @@ static int open_to_read(const char *path, int flags, struct store_error *ret_err
 {
     int fd = open(path, flags | O_CLOEXEC | O_NONBLOCK); /* it may be a pipe */
     struct stat st;
+    int why;
 
     if (fd < 0)
         return -1;
-    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
+    why = fstat(fd, &st) != 0 ? errno : S_ISREG(st.st_mode) ? 0 : EINVAL;
+    if (why == 0)
         return fd;
     close(fd);
-    read_error(path, true, "is not a regular file", ret_error);
-    errno = EINVAL;
+    if (why == EINVAL)
+        read_error(path, true, "is not a regular file", ret_error);
+    errno = why;
     return -1;
 }
 
@@ -219,9 +222,10 @@ static int open_existing(struct witness *w, bool outlived,
     }
     if (w->now.fd < 0)
         return errno == EINVAL ? -1 : cant(w->path, "opened", ret_error);
-    if (flock(w->now.fd, LOCK_EX | LOCK_NB) != 0)
-        return in_use(w->path, ret_error);
     w->id = datadir_id(w->path);
+    if (flock(w->now.fd, LOCK_EX | LOCK_NB) != 0)
+        return errno == EWOULDBLOCK ? in_use(w->path, ret_error)
+                                    : cant(w->path, "locked", ret_error);
     w->stale = outlived;
     if (outlived)
         return 0;
