@@ -221,8 +221,13 @@ static int make_dirs(const char *dir)
         path[i] = '\0';
         if (mkdir(path, 0700) == 0) {
             memcpy(copy, path, i + 1);
-            if (sync_dir(dirname(copy)) != 0)
+            if (sync_dir(dirname(copy)) != 0) {
+                int why = errno;
+
+                rmdir(path); /* else the next start takes its name for synced */
+                errno = why;
                 return -1;
+            }
         } else if (errno != EEXIST) {
             return -1;
         }
