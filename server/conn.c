@@ -17,6 +17,7 @@
 
 #define PENDING_MAX 1024 /* requests of one connection that may wait for the store */
 #define LINGER_MS   1000
+#define UNWATCHED   "the system can't watch it (memory, or fs.epoll.max_user_watches)"
 
 enum conn_state {
     CONN_OPEN,
@@ -145,15 +146,17 @@ void conn_drop(struct conn *c, const char *why)
 
 /* --- events --- */
 
-static void set_event(struct event *ev, bool *is_on, bool on)
+/* False when the system can't watch for it: nothing would ever happen. */
+static bool set_event(struct event *ev, bool *is_on, bool on)
 {
     if (*is_on == on)
-        return;
-    *is_on = on;
-    if (on)
-        event_add(ev, NULL);
-    else
+        return true;
+    if (on && event_add(ev, NULL) != 0)
+        return false;
+    if (!on)
         event_del(ev);
+    *is_on = on;
+    return true;
 }
 
 /* Room for more input behind what is kept of a connection; without any, the buffer of
@@ -395,8 +398,9 @@ static void finish(struct conn *c)
         c->linger_until_ms = server_now_ms(c->server) + LINGER_MS;
         shutdown(c->sock.fd, SHUT_WR);
     }
-    set_event(&c->writable, &c->writing, false);
-    set_event(&c->readable, &c->reading, true);
+    if (!set_event(&c->writable, &c->writing, false) ||
+        !set_event(&c->readable, &c->reading, true))
+        conn_drop(c, UNWATCHED);
 }
 
 /* Notes since when the connection waits for its peer. A request counts as begun only
@@ -462,9 +466,12 @@ static void process(struct conn *c, const char *buf, size_t len)
         finish(c);
         return;
     }
-    set_event(&c->writable, &c->writing, full && !is_held(c, now_ms));
-    set_event(&c->readable, &c->reading,
-              c->state == CONN_OPEN && !full && !stuck && !c->eof);
+    if (!set_event(&c->writable, &c->writing, full && !is_held(c, now_ms)) ||
+        !set_event(&c->readable, &c->reading,
+                   c->state == CONN_OPEN && !full && !stuck && !c->eof)) {
+        conn_drop(c, UNWATCHED);
+        return;
+    }
     note_waits(c, moved, consumed, now_ms);
     count_memory(c);
 }
@@ -487,13 +494,15 @@ struct conn *conn_new(struct server *s, int fd)
     c->heard_ms = server_now_ms(s);
     event_assign(&c->readable, s->base, fd, EV_READ | EV_PERSIST, on_readable, c);
     event_assign(&c->writable, s->base, fd, EV_WRITE | EV_PERSIST, on_writable, c);
-    set_event(&c->readable, &c->reading, true);
     c->next = s->conns;
     if (s->conns != NULL)
         s->conns->prev = c;
     s->conns = c;
     s->n_conns++;
-    return c;
+    if (set_event(&c->readable, &c->reading, true))
+        return c;
+    conn_drop(c, UNWATCHED);
+    return NULL;
 }
 
 struct conn *conn_next(const struct conn *c)

@@ -54,22 +54,31 @@ static void on_accept(struct evconnlistener *ev, evutil_socket_t fd,
     l->all->accepted_fn(l->all->arg, fd, l->is_tcp);
 }
 
+/* For a while; where not even that can be had, it stays as it is. */
+static void rest(const struct listener *l)
+{
+    const struct timeval pause = {.tv_usec = REST_US};
+
+    if (event_add(l->rest, &pause) == 0)
+        evconnlistener_disable(l->ev);
+}
+
 static void on_rested(evutil_socket_t fd, short what, void *arg)
 {
     const struct listener *l = arg;
 
     (void)fd, (void)what;
-    evconnlistener_enable(l->ev);
+    if (evconnlistener_enable(l->ev) != 0)
+        rest(l);
 }
 
 static void on_error(struct evconnlistener *ev, void *arg)
 {
-    const struct timeval rest = {.tv_usec = REST_US};
     struct listener *l = arg;
     int why = errno;
 
-    evconnlistener_disable(ev);
-    event_add(l->rest, &rest);
+    (void)ev;
+    rest(l);
     log_limited(&l->error_log, LOG_WARNING, "%s: accept: %s", l->name, strerror(why));
 }
 
@@ -104,8 +113,10 @@ static int add(struct listeners *all, struct event_base *base, int fd,
     l->reachable = is_reachable(fd);
     l->rest = event_new(base, -1, 0, on_rested, l);
     l->ev = evconnlistener_new(
-        base, on_accept, l, LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC, BACKLOG, fd);
-    if (l->ev == NULL || l->rest == NULL) {
+        base, on_accept, l,
+        LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC | LEV_OPT_DISABLED, BACKLOG, fd);
+    /* Made enabled, it would not tell that it can't be watched. */
+    if (l->ev == NULL || l->rest == NULL || evconnlistener_enable(l->ev) != 0) {
         fail(error, "can't listen on %s: %s", l->name, strerror(errno));
         if (l->ev == NULL)
             close(fd);
