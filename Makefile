@@ -223,7 +223,7 @@ build/clients/node: tests/clients/package.json tests/clients/package-lock.json
 
 client-bins: build/clients/take-go build/clients/node
 
-test-bins: all unit-bins $(OUT)/tests/driver $(OUT)/tests/callbacks $(OUT)/tests/hot_test $(FUZZ_BIN) $(OUT)/manual $(OUT)/tests/disk.so $(OUT)/tests/fs.so $(OUT)/tests/nowipe.so $(OUT)/tests/steps.so $(OUT)/tests/sim
+test-bins: all unit-bins $(OUT)/tests/driver $(OUT)/tests/callbacks $(OUT)/tests/hot_test $(FUZZ_BIN) $(OUT)/manual $(OUT)/tests/disk.so $(OUT)/tests/faults.so $(OUT)/tests/fs.so $(OUT)/tests/nowipe.so $(OUT)/tests/steps.so $(OUT)/tests/sim
 
 test: deps-test
 	@$(MAKE) --no-print-directory run-tests

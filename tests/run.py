@@ -26,7 +26,8 @@ SEEDS = {"release": "100000" if os.environ.get("HILO_LONG") == "1" else "2000",
 
 # What needs the release build: it traces, preloads, or runs little code of ours.
 RELEASE_ONLY = {"trace_test", "docs_test", "disk_test", "witness_test", "backup_test",
-                "relane_test", "clients_test", "install_test", "soak_test", "place_test"}
+                "relane_test", "clients_test", "install_test", "soak_test", "place_test",
+                "faults_test", "mutants_test"}
 
 
 def suites():
