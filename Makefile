@@ -5,6 +5,7 @@
 #   make test       install what is missing, build, run every test
 #   make test-long  the same with full counts
 #   make soak       kills servers and clients under load for SOAK_SECONDS, and proves that ids hold
+#   make mutants    breaks one guard after the other: a test has to notice
 #   make deps       install everything; deps-run and deps-test are its parts
 #   make docs       what is made from the table of options: sample configuration, manual
 #   make lint       format, static analysis, layers; needs deps
@@ -172,7 +173,7 @@ $(OUT)/tests/sim: $(SIM_OBJ)
 
 DEPS_RUN  = gcc make pkg-config libc6-dev libevent-dev libsqlite3-dev libconfuse-dev \
             libjansson-dev redis-tools
-DEPS_TEST = $(DEPS_RUN) g++ libcmocka-dev python3 python3-redis sqlite3 strace procps valgrind clang-format \
+DEPS_TEST = $(DEPS_RUN) g++ libcmocka-dev python3 python3-redis sqlite3 strace procps patch valgrind clang-format \
             cppcheck mandoc systemd ruby-redis php-cli php-redis libredis-perl golang-go \
             golang-github-gomodule-redigo-dev ca-certificates \
             $(if $(shell command -v npm),,nodejs npm)
@@ -250,6 +251,12 @@ SOAK_SECONDS ?= 600
 .PHONY: soak
 soak: all $(OUT)/tests/driver
 	@SOAK_SECONDS=$(SOAK_SECONDS) HILOD=$(OUT)/hilod /usr/bin/python3 tests/soak.py
+
+# make mutants: each patch of tests/mutants breaks a guard, and the test it names has to notice;
+# ONLY=name make mutants: those with that in their names.
+.PHONY: mutants
+mutants: deps-test
+	@ONLY='$(ONLY)' /usr/bin/python3 tests/mutants.py
 
 # Fuzz targets: over the kept corpus with every variant, and with libFuzzer for FUZZ_SECONDS
 # each; what reaches new code is then kept.

@@ -234,12 +234,20 @@ def refused_start(*args, data=None, env=None, wrap=()):
         cmd = [*wrap, HILOD, "--data", data or os.path.join(tmp, "d"), *args]
         if "--listen" not in args:
             cmd += ["--listen", "127.0.0.1:0"]
-        done = subprocess.run(cmd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                              timeout=DEADLINE, env={**os.environ, **(env or {})})
-    text = done.stdout.decode(errors="replace")
+        with tempfile.TemporaryFile("a+b") as log:
+            proc = subprocess.Popen(cmd, stdout=subprocess.PIPE, stderr=log,
+                                    stdin=subprocess.DEVNULL, env={**os.environ, **(env or {})})
+            line = b"ready in vain"
+            if select.select([proc.stdout], [], [], DEADLINE)[0]:
+                line = proc.stdout.readline()
+            if line.startswith(b"ready "):
+                proc.kill()
+            text = line + proc.communicate(timeout=DEADLINE)[0]
+            log.seek(0)
+            text = (text + log.read()).decode(errors="replace")
     assert not SANITIZER.search(text), text
     assert "ready" not in text.split(), text
-    return done.returncode, text
+    return proc.returncode, text
 
 
 class Case(unittest.TestCase):
