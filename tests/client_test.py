@@ -315,7 +315,7 @@ class Cache(Case):
             reply = s.block(name, count, floor)
             if not late:
                 late.append(s.blocks[-1])
-                released.wait(harness.DEADLINE)
+                released.wait(2)
             return reply
 
         s.on_block = block
@@ -711,7 +711,7 @@ class Fork(Case):
 
     def test_children_open_their_own(self):
         server = self.hilod()
-        d = self.driver(address(server))
+        d = self.driver(address(server), open_options="timeout_ms=2000")
         d.call("next", 0)
         self.assertEqual(d.call("forks", 0, address(server), 4, 1000), "ids=5000 twice=0 bad=0")
 
@@ -1091,6 +1091,10 @@ class Identity(Case):
         self.disjoint(ids)
         harness.wait_until(lambda: d.stats()["0.state"] == "refused", "the old layout to go")
         blocks = len(old.blocks)
+        ids += d.ids("next", 0, 500)
+        tried = old.accepted
+        harness.wait_until(lambda: ids.extend(d.ids("next", 0, 10)) or old.accepted > tried,
+                           "the old layout to be tried again")
         ids += d.ids("next", 0, 500)
         self.disjoint(ids)
         self.assertEqual(len(old.blocks), blocks)

@@ -310,5 +310,25 @@ class Gone(harness.Case):
         self.assertEqual(again.call("INCR", "each"), last + 1)
 
 
+class Moved(harness.Case):
+    def test_a_row_that_is_above_what_hilod_left_in_it_ends_granting(self):
+        server = self.hilod()
+        c = self.client(server)
+        c.call("SEQ", "CREATE", "each", "DURABILITY", "each")
+        self.assertEqual(c.call("INCR", "each"), 1)
+        server.stop()
+        db = sqlite3.connect(os.path.join(server.data, "hilo.db"))
+        db.execute("CREATE TRIGGER moves AFTER UPDATE ON counter WHEN old.mark = 1"
+                   " BEGIN UPDATE counter SET mark = 1000 WHERE id = new.id; END")
+        db.commit()
+        db.close()
+        c = self.client(self.hilod(data=server.data))
+        self.assertEqual(c.call("INCR", "each"), 2)
+        e = c.fails("INCR", "each")
+        self.assertEqual(e.word, "STORAGE")
+        self.assertIn("was changed by somebody else", str(e))
+        self.assertEqual(c.info()["ready"], "0")
+
+
 if __name__ == "__main__":
     harness.main()

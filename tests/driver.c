@@ -373,21 +373,20 @@ static void child(int at, char *servers, size_t count, int fd)
     hilo *h;
     hilo_seq *s;
     uint64_t id;
-    int bad = 0;
 
-    bad += hilo_next(seqs[at], &id) != HILO_EFORK;
-    bad += hilo_try_next(seqs[at], &id) != HILO_EFORK;
-    bad += hilo_next_many(seqs[at], 1, &id) != HILO_EFORK;
-    bad += hilo_block(seqs[at], 1, NULL, &run) != HILO_EFORK;
-    bad += hilo_next_async(seqs[at], on_id, NULL) != HILO_EFORK;
-    bad += hilo_stats(seqs[at], &st) != HILO_EFORK;
-    bad += hilo_seq_open(handle_of[at], "x", NULL, &s) != HILO_EFORK;
+    if (hilo_next(seqs[at], &id) != HILO_EFORK ||
+        hilo_try_next(seqs[at], &id) != HILO_EFORK ||
+        hilo_next_many(seqs[at], 1, &id) != HILO_EFORK ||
+        hilo_block(seqs[at], 1, NULL, &run) != HILO_EFORK ||
+        hilo_next_async(seqs[at], on_id, NULL) != HILO_EFORK ||
+        hilo_stats(seqs[at], &st) != HILO_EFORK ||
+        hilo_seq_open(handle_of[at], "x", NULL, &s) != HILO_EFORK)
+        _exit(1);
     hilo_seq_close(seqs[at]);
     hilo_close(handle_of[at]);
     hilo_options_init(&o);
     o.servers = servers;
-    if (bad != 0 || hilo_open(&o, NULL, 0, &h) != 0 ||
-        hilo_seq_open(h, "orders", NULL, &s) != 0)
+    if (hilo_open(&o, NULL, 0, &h) != 0 || hilo_seq_open(h, "orders", NULL, &s) != 0)
         _exit(1);
     for (size_t i = 0; i < count; i++) {
         if (hilo_next(s, &id) != 0 || write(fd, &id, sizeof id) != sizeof id)

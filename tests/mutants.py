@@ -34,7 +34,7 @@ LEAST = 25  # mutants there have to be
 # Of the tree: neither its history, nor what other variants and tools have built.
 LEFT_OUT = {"": {".git"}, "build": {"asan", "tsan", "debug", "fuzz", "clients", "go"}}
 
-PROGRAMS = ["build/hilod", "build/hilo", "build/tests/disk.so"]
+PROGRAMS = ["build/hilod", "build/hilo", "build/tests/disk.so", "build/tests/steps.so"]
 LIBRARY = ["build/tests/driver", "build/tests/callbacks", "build/tests/nowipe.so"]
 
 NOTICED = re.compile(r"^summary: \d+ passed, [1-9]\d* failed|^\[  FAILED  \] [1-9]\d* test", re.M)

@@ -352,6 +352,15 @@ class Lost(Witnessed):
         self.assertEqual(c.call("SEQ", "CREATE", "later", "START", 5000), "OK")
         self.assertEqual(c.call("INCR", "later"), 6000)
 
+    def test_a_skip_is_kept_where_there_is_no_witness(self):
+        self.start("--witness", "off").call("INCR", "a")
+        self.server.stop()
+        self.start("--witness", "off", "--skip", "1000")
+        self.server.stop()
+        c = self.start("--witness", "off")
+        self.assertEqual(c.call("SEQ", "CREATE", "later", "START", 5000), "OK")
+        self.assertEqual(c.call("INCR", "later"), 6000)
+
     def test_a_skip_goes_beyond_a_max_that_was_raised_since(self):
         c = self.start()
         c.call("SEQ", "CREATE", "a", "MAX", 100)
