@@ -1089,7 +1089,7 @@ class Identity(Case):
         d = self.driver(old, new, options="block_min=10 block_max=10 hold_ms=0")
         ids = d.ids("next", 0, 500)
         self.disjoint(ids)
-        harness.wait_until(lambda: d.stats()["0.state"] == "refused", "the old layout to go")
+        harness.wait_until(lambda: d.stats()["0.state"] == "refused", "the old layout to go", 20)
         blocks = len(old.blocks)
         ids += d.ids("next", 0, 500)
         tried = old.accepted
