@@ -391,7 +391,6 @@ int listen(int fd, int backlog)
     return hit(SOCKET, "listen") ? -1 : (int)syscall(SYS_listen, fd, backlog);
 }
 
-
 int getpeername(int fd, struct sockaddr *sa, socklen_t *len)
 {
     return hit(SOCKET, "getpeername") ? -1 : (int)syscall(SYS_getpeername, fd, sa, len);
