@@ -53,6 +53,11 @@ class Base(harness.Case):
                 old += new
                 self.disjoint(old)
 
+    def refused(self, data, *args):
+        code, text = refused_start(*args, data=self.path(data))
+        self.assertEqual(code, 78, text)
+        return text
+
     def serve(self, data, *args, names=NAMES, kill=False):
         """A server takes its turn: grants, and ends."""
         server = self.hilod(*args, data=self.path(data))
@@ -172,11 +177,6 @@ class Relane(Base):
 
     # --- what ends stays ended ---
 
-    def refused(self, data, *args):
-        code, text = refused_start(*args, data=self.path(data))
-        self.assertEqual(code, 78, text)
-        return text
-
     def test_a_sealed_layout_grants_no_more(self):
         self.serve("a")
         self.seal("a")
@@ -214,6 +214,16 @@ class Relane(Base):
         for name in ("hilo.db", "hilo.db-wal"):
             os.unlink(os.path.join(self.path("a"), name))
         self.serve("a", "--from-witness")
+
+    def test_a_witness_of_the_last_layout_will_not_do(self):
+        self.serve("a", kill=True)
+        self.seal("a")
+        old = self.path("old")
+        shutil.copy(os.path.join(self.path("a"), "hilo.witness"), old)
+        self.open("a", "1/2", "a.seal", stripe=1)
+        self.serve("a", kill=True)
+        shutil.copy(old, os.path.join(self.path("a"), "hilo.witness"))
+        self.assertIn("belongs to another store or layout", self.refused("a"))
 
     def test_a_database_that_is_lost_can_be_sealed_from_its_witness(self):
         self.serve("a", kill=True)
@@ -415,6 +425,30 @@ class Crash(Base):
                 return code
 
             self.at_each_step(every, opening)
+
+    def test_there_is_no_moment_without_a_witness(self):
+        """The process ends right after the transaction; a copy of that, without a witness, is refused."""
+        self.serve("origin")
+        self.seal("origin")
+        for data, lane in (("origin", "1/2"), ("b", "2/2")):
+            shutil.copytree(self.path("origin"), self.path("kept"))
+            n, code, seen = 0, 99, 0
+            while code == 99:
+                n += 1
+                for d in ("a", "b"):
+                    shutil.rmtree(self.path(d), ignore_errors=True)
+                shutil.copytree(self.path("kept"), self.path("a"))
+                shutil.copy(self.path("origin.seal"), self.path("a.seal"))
+                d = "a" if data == "origin" else data
+                code, _ = self.run_hilod(d, "--relane-open", lane, "--stripe", "1",
+                                         self.path("a.seal"),
+                                         env={"LD_PRELOAD": STEPS, "HILO_STEP": str(n)})
+                witness = os.path.join(self.path(d), "hilo.witness")
+                if os.path.exists(witness):
+                    os.unlink(witness)
+                    seen += "is missing" in self.refused(d)
+            self.assertGreater(seen, 5)
+            shutil.rmtree(self.path("kept"))
 
     def test_one_becomes_two(self):
         self.change(1, 2, 1)
