@@ -27,10 +27,11 @@ struct spans {
 /* A sequence on a node. */
 struct page {
     struct spans granted;
-    uint64_t top;  /* above all of them */
-    uint64_t push; /* as far as people may have pushed it */
-    uint64_t base; /* its mark at the last start */
-    bool known;    /* its creation was acknowledged */
+    uint64_t top;   /* above all of them */
+    uint64_t push;  /* as far as people may have pushed it */
+    uint64_t base;  /* its mark at the last start */
+    uint64_t drops; /* since then: what was in hand may have been dropped so often */
+    bool known;     /* its creation was acknowledged */
     /* The MAX it may have: acknowledged last, or asked for since. */
     uint64_t max[CHOICES];
     size_t n_max;
@@ -183,6 +184,7 @@ void ledger_asked(unsigned node, struct lane l, const char *line)
         add_choice(p, strtoull(max, NULL, 10));
     else if (is(&w, "SEQ", "CREATE"))
         add_choice(p, HILO_ID_MAX);
+    p->drops += is(&w, "SEQ", "RETIRE") || option(&w, "DURABILITY") != NULL;
     if (start != NULL) {
         uint64_t to = lane_first_above(l, strtoull(start, NULL, 10));
 
@@ -413,7 +415,7 @@ static void check_gap(unsigned node, unsigned s, const struct page *p, uint64_t 
 
 void ledger_started(unsigned node, struct lane l, struct sim_disk *d)
 {
-    uint64_t most = skipped[node] + sim_disk_biggest(d) * (2 + sim_disk_burnt(d));
+    uint64_t chunks = 2 + sim_disk_burnt(d);
 
     for (unsigned s = 0; s < SEQS; s++) {
         struct page *p = &pages[node][s];
@@ -442,8 +444,10 @@ void ledger_started(unsigned node, struct lane l, struct sim_disk *d)
             p->n_max = 1;
         }
         if (!put_back[node])
-            check_gap(node, s, p, mark, most);
+            check_gap(node, s, p, mark,
+                      skipped[node] + sim_disk_biggest(d) * (chunks + 2 * p->drops));
         p->base = mark;
+        p->drops = 0;
     }
     lanes[node] = l;
     put_back[node] = lost_witness[node] = false;
