@@ -416,6 +416,8 @@ static void check_gap(unsigned node, unsigned s, const struct page *p, uint64_t 
 void ledger_started(unsigned node, struct lane l, struct sim_disk *d)
 {
     uint64_t chunks = 2 + sim_disk_burnt(d);
+    /* Blocks of tokens that were on their way: 20 ids each, at most (client.c). */
+    uint64_t under_way = 20 * CLIENTS * TOKENS;
 
     for (unsigned s = 0; s < SEQS; s++) {
         struct page *p = &pages[node][s];
@@ -445,7 +447,8 @@ void ledger_started(unsigned node, struct lane l, struct sim_disk *d)
         }
         if (!put_back[node])
             check_gap(node, s, p, mark,
-                      skipped[node] + sim_disk_biggest(d) * (chunks + 2 * p->drops));
+                      skipped[node] + under_way +
+                          sim_disk_biggest(d) * (chunks + 2 * p->drops));
         p->base = mark;
         p->drops = 0;
     }
