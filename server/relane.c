@@ -10,26 +10,22 @@
 
 /* --- sealing --- */
 
-/* A file that is there has to be this store's; *ret_opened: lanes were opened from it,
- * so that it has to stay as it is. */
-static int check_file(const char *file, const struct guard *g, bool *ret_opened,
+/* A file that is there has to be this store's. It stays locked, and as it is once lanes
+ * were opened from it. */
+static int check_file(const char *file, const struct guard *g, struct seal *there,
                       struct store_error *ret_error)
 {
-    struct seal s;
-    int rc = seal_read(file, &s, ret_error);
+    const struct record_header *h = &there->header;
 
-    *ret_opened = s.n_openings > 0;
-
-    if (rc == 0 &&
-        (strcmp(s.header.uuid, g->id.uuid) != 0 || s.header.epoch != g->id.epoch)) {
-        store_error_set(ret_error, true,
-                        "%s is of another store or layout (%s, epoch %" PRIu64
-                        "): choose another name",
-                        file, s.header.uuid, s.header.epoch);
-        rc = -1;
-    }
-    seal_free(&s);
-    return rc;
+    if (seal_read(file, there, ret_error) != 0)
+        return -1;
+    if (strcmp(h->uuid, g->id.uuid) == 0 && h->epoch == g->id.epoch)
+        return 0;
+    store_error_set(ret_error, true,
+                    "%s is of another store or layout (%s, epoch %" PRIu64
+                    "): choose another name",
+                    file, h->uuid, h->epoch);
+    return -1;
 }
 
 static void tell_sealed(const struct guard *g, const char *file)
@@ -41,9 +37,24 @@ static void tell_sealed(const struct guard *g, const char *file)
              g->id.lane.number, g->id.lane.lanes, g->id.epoch, file);
 }
 
+static int seal_all(struct guard *g, const char *file, struct seal *there,
+                    struct store_error *ret_error)
+{
+    if (seal_exists(file) && check_file(file, g, there, ret_error) != 0)
+        return -1;
+    g->id.sealed = true;
+    if (g->witness != NULL && guard_renew(g, ret_error) != 0)
+        return -1;
+    if (g->engine->seal(g->store, ret_error) != 0)
+        return -1;
+    return there->n_openings > 0 ? 0 : seal_write(file, g, ret_error);
+}
+
 int relane_seal(struct guard *g, const char *file, struct store_error *ret_error)
 {
-    bool there = seal_exists(file), was_sealed = g->id.sealed, opened = false;
+    bool was_sealed = g->id.sealed;
+    struct seal there = {.fd = -1};
+    int rc;
 
     if (g->engine->seal == NULL) {
         store_error_set(ret_error, true,
@@ -51,21 +62,15 @@ int relane_seal(struct guard *g, const char *file, struct store_error *ret_error
                         g->engine->name);
         return -1;
     }
-    if (there && check_file(file, g, &opened, ret_error) != 0)
-        return -1;
-    g->id.sealed = true;
-    if (g->witness != NULL && guard_renew(g, ret_error) != 0)
-        return -1;
-    if (g->engine->seal(g->store, ret_error) != 0)
-        return -1;
-    if (!opened && seal_write(file, g, ret_error) != 0)
-        return -1;
-    if (!there && was_sealed)
+    rc = seal_all(g, file, &there, ret_error);
+    if (rc == 0 && there.fd < 0 && was_sealed)
         log_line(LOG_WARNING,
                  "this store was sealed before: if there is another file of it, use "
                  "one of the two only");
-    tell_sealed(g, file);
-    return 0;
+    if (rc == 0)
+        tell_sealed(g, file);
+    seal_free(&there);
+    return rc;
 }
 
 /* --- the files --- */
@@ -414,6 +419,8 @@ int relane_open(const struct relane_open *wanted, struct store_error *ret_error)
     o.seals = calloc(wanted->n_files, sizeof *o.seals);
     if (o.seals == NULL)
         return out_of_memory(ret_error);
+    for (size_t i = 0; i < wanted->n_files; i++)
+        o.seals[i].fd = -1;
     rc = open_with(&o, ret_error);
     for (size_t i = 0; i < wanted->n_files; i++)
         seal_free(&o.seals[i]);

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include "buffer.h"
@@ -170,20 +171,34 @@ static bool read_lines(struct seal *s, bool *ret_memory)
     return s->end > 0;
 }
 
+/* Whether another file was put in its place before it was locked. */
+static bool was_replaced(const char *path, int fd)
+{
+    struct stat there, here;
+
+    return stat(path, &there) != 0 || fstat(fd, &here) != 0 ||
+           there.st_ino != here.st_ino || there.st_dev != here.st_dev;
+}
+
 int seal_read(const char *path, struct seal *ret, struct store_error *ret_error)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    bool done, memory;
+    bool memory;
 
     *ret = (struct seal){.path = path};
-    if (fd < 0)
-        return cant(path, "opened", ret_error);
-    done = file_read(fd, &ret->data, &ret->len);
-    if (!done)
-        cant(path, "read", ret_error);
-    close(fd);
-    if (!done)
+    ret->fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK);
+    if (ret->fd < 0)
+        return cant(path, "opened for reading and writing", ret_error);
+    if ((flock(ret->fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) ||
+        was_replaced(path, ret->fd)) {
+        store_error_set(ret_error, true,
+                        "%s is in use: it was named twice, or another lane is opened "
+                        "from it at this moment. Do the same once more when that has "
+                        "ended",
+                        path);
         return -1;
+    }
+    if (!file_read(ret->fd, &ret->data, &ret->len))
+        return cant(path, "read", ret_error);
     if (read_lines(ret, &memory))
         return 0;
     if (!memory)
@@ -201,23 +216,19 @@ void seal_free(struct seal *s)
     free(s->data);
     free(s->records);
     free(s->openings);
-    *s = (struct seal){0};
+    if (s->fd >= 0)
+        close(s->fd);
+    *s = (struct seal){.fd = -1};
 }
 
 int seal_note_opening(struct seal *s, const struct record_opening *o,
                       struct store_error *ret_error)
 {
-    int fd = open(s->path, O_RDWR | O_CLOEXEC | O_NONBLOCK);
     char line[RECORD_MAX];
     size_t len = record_put_opening(line, o, &s->chain);
-    bool done;
 
-    if (fd < 0)
-        return cant(s->path, "written, to note what was opened from it", ret_error);
-    done = ftruncate(fd, (off_t)s->end) == 0 && file_write_at(fd, line, len, s->end) &&
-           fsync(fd) == 0;
-    if (!done)
-        cant(s->path, "written", ret_error);
-    close(fd);
-    return done ? 0 : -1;
+    if (ftruncate(s->fd, (off_t)s->end) == 0 &&
+        file_write_at(s->fd, line, len, s->end) && fsync(s->fd) == 0)
+        return 0;
+    return cant(s->path, "written, to note what was opened from it", ret_error);
 }

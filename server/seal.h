@@ -14,6 +14,7 @@
 
 struct seal {
     const char *path; /* the caller's */
+    int fd;           /* locked, so that two who open lanes see each other's notes */
     char *data;
     size_t len;
     struct record_header header;
@@ -33,8 +34,8 @@ bool seal_exists(const char *path);
  * or -1 and *ret_error. */
 int seal_write(const char *path, const struct guard *g, struct store_error *ret_error);
 
-/* Reads one; a torn line behind what is whole is left out. 0, or -1 and *ret_error.
- * Free it in any case. */
+/* Reads one, and locks it until it is freed; a torn line behind what is whole is left
+ * out. 0, or -1 and *ret_error. Free it in any case. */
 int seal_read(const char *path, struct seal *ret, struct store_error *ret_error);
 void seal_free(struct seal *s);
 

@@ -1,5 +1,6 @@
 """relane_test.py - lanes that are changed: one layout is sealed, the next one opened above it."""
 
+import fcntl
 import os
 import shutil
 import sqlite3
@@ -257,6 +258,24 @@ class Relane(Base):
         self.assertIn("opened once", self.open("b", "1/2", "a.seal", stripe=1, code=78))
         self.open("b", "2/2", "a.seal", stripe=1)
         self.open("sealed", "2/2", "a.seal", stripe=1, code=78)
+        for d in ("a", "b"):
+            self.serve(d)
+
+    def test_two_that_are_opened_at_once_see_each_other(self):
+        self.serve("a")
+        self.seal("a")
+        with open(self.path("a.seal"), "r+b") as f:
+            fcntl.flock(f, fcntl.LOCK_EX)
+            self.assertIn("in use", self.open("a", "1/2", "a.seal", stripe=1, code=78))
+        both = [subprocess.Popen([HILOD, "--data", self.path(d), "--stripe", "1", "--relane-open",
+                                  lane, self.path("a.seal")], stderr=subprocess.DEVNULL)
+                for d, lane in (("a", "1/2"), ("b", "2/2"))]
+        for p in both:
+            self.assertIn(p.wait(harness.DEADLINE), (0, 78))
+        for d, lane in (("a", "1/2"), ("b", "2/2")):
+            self.run_hilod(d, "--stripe", "1", "--relane-open", lane, self.path("a.seal"))
+        for lane in ("1/2", "2/2"):
+            self.assertIn("opened once", self.open("c", lane, "a.seal", stripe=1, code=78))
         for d in ("a", "b"):
             self.serve(d)
 
