@@ -46,6 +46,16 @@ const char *datadir_advice(int error)
                : "";
 }
 
+bool datadir_is_barred(const char *path)
+{
+    char copy[PATH_MAX];
+
+    if (access(path, W_OK) != 0 && errno != ENOENT)
+        return datadir_wants_people(errno);
+    snprintf(copy, sizeof copy, "%s", path);
+    return access(dirname(copy), W_OK | X_OK) != 0 && datadir_wants_people(errno);
+}
+
 /* errno says why. */
 static void cant(const char *what, const char *path, struct store_error *ret)
 {

@@ -32,6 +32,10 @@ int datadir_lock(const char *path, struct store_error *ret_error);
 bool datadir_wants_people(int error);
 const char *datadir_advice(int error);
 
+/* Whether the file, or the directory it has to be made in, can't be written because of
+ * owners, modes or mounts; errno says why. What fails for a moment does not count. */
+bool datadir_is_barred(const char *path);
+
 /* Warns of a witness that lies in memory or behind a network, unless it is in the
  * directory dir, of which that has been said. */
 void datadir_look_at_witness(const char *witness, const char *dir);

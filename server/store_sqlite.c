@@ -190,9 +190,9 @@ static void describe(const struct store *s, const char *what, struct store_error
     int code = s->db ? sqlite3_extended_errcode(s->db) : SQLITE_NOMEM;
     int primary = code & 0xff;
     const char *advice = "";
-    bool config = primary == SQLITE_READONLY ||
-                  (primary == SQLITE_CANTOPEN &&
-                   datadir_wants_people(sqlite3_system_errno(s->db)));
+    bool config = (primary == SQLITE_READONLY || primary == SQLITE_CANTOPEN) &&
+                  (datadir_is_barred(s->path) ||
+                   (s->log_path != NULL && datadir_is_barred(s->log_path)));
 
     if (primary == SQLITE_FULL)
         advice = ". Free some space; hilod goes on by itself";
@@ -619,6 +619,11 @@ static int sqlite_open(const struct store_config *config, struct store **ret,
     if (s->path == NULL || datadir_check_path(s->path, config->dir,
                                               config->allow_network_fs, ret_error) != 0)
         goto failed;
+    if (asprintf(&s->log_path, "%s-wal", s->path) < 0) {
+        s->log_path = NULL;
+        store_error_set(ret_error, false, "out of memory");
+        goto failed;
+    }
     s->lock_fd = datadir_lock(s->path, ret_error);
     if (s->lock_fd < 0)
         goto failed;
@@ -631,10 +636,11 @@ static int sqlite_open(const struct store_config *config, struct store **ret,
         goto failed;
     }
     if (sqlite3_db_readonly(s->db, "main") == 1) { /* SQLite's way out */
-        int why = access(s->path, W_OK) != 0 ? errno : EACCES;
+        bool barred = datadir_is_barred(s->path);
 
-        store_error_set(ret_error, true, "can't write %s: %s%s", s->path, strerror(why),
-                        datadir_advice(why));
+        store_error_set(ret_error, barred, "can't write %s: %s%s", s->path,
+                        barred ? strerror(errno) : "it could not be opened for that",
+                        barred ? datadir_advice(errno) : "; start hilod once more");
         goto failed;
     }
     sqlite3_extended_result_codes(s->db, 1);
@@ -643,11 +649,6 @@ static int sqlite_open(const struct store_config *config, struct store **ret,
         begin_service(s, config, ret_identity, ret_error) != 0 ||
         prepare_statements(s, ret_error) != 0)
         goto failed;
-    if (asprintf(&s->log_path, "%s-wal", s->path) < 0) {
-        s->log_path = NULL;
-        store_error_set(ret_error, false, "out of memory");
-        goto failed;
-    }
     s->epoch = ret_identity->epoch;
     s->file = datadir_id(s->path);
     s->log = datadir_id(s->log_path);
