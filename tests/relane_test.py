@@ -289,12 +289,12 @@ class Relane(Base):
         self.seal("d")
         with open(self.path("a.seal"), "rb") as f:
             whole = f.read()
-        for name, data in (("cut", whole[:-1]), ("short", whole.split(b"\ne ")[0] + b"\n"),
+        for name, data in (("copy", whole), ("cut", whole[:-1]), ("short", whole.split(b"\ne ")[0] + b"\n"),
                            ("flipped", whole.replace(b" each ", b" eech ")), ("empty", b""),
                            ("witness", open(os.path.join(self.path("a"), "hilo.witness"), "rb").read())):
             with open(self.path(name), "wb") as f:
                 f.write(data)
-        for files in (["a.seal"], ["a.seal", "a.seal"], ["a.seal", "c.seal"], ["a.seal", "d.seal"],
+        for files in (["a.seal"], ["a.seal", "a.seal"], ["a.seal", "copy"], ["a.seal", "c.seal"], ["a.seal", "d.seal"],
                       ["a.seal", "b.seal", "d.seal"], ["cut", "b.seal"], ["short", "b.seal"],
                       ["flipped", "b.seal"], ["empty", "b.seal"], ["witness", "b.seal"]):
             for data in ("a", "fresh"):
