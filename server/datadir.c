@@ -74,19 +74,32 @@ static const char *fs_name(const struct fs_kind *kinds, size_t n, unsigned long 
     return NULL;
 }
 
-const char *datadir_kind(const char *path)
+/* What is under a path: at most one of the two names is not NULL. */
+struct fs {
+    const char *memory, *network;
+};
+
+/* False and errno. */
+static bool look_at_fs(const char *path, struct fs *ret)
 {
     struct statfs fs;
     unsigned long magic;
 
     if (statfs(path, &fs) != 0)
-        return "unknown";
+        return false;
     magic = (unsigned long)fs.f_type & 0xffffffff;
-    if (fs_name(memory_fs, sizeof memory_fs / sizeof *memory_fs, magic) != NULL)
-        return "memory";
-    if (fs_name(network_fs, sizeof network_fs / sizeof *network_fs, magic) != NULL)
-        return "network";
-    return "disk";
+    ret->memory = fs_name(memory_fs, sizeof memory_fs / sizeof *memory_fs, magic);
+    ret->network = fs_name(network_fs, sizeof network_fs / sizeof *network_fs, magic);
+    return true;
+}
+
+const char *datadir_kind(const char *path)
+{
+    struct fs fs;
+
+    if (!look_at_fs(path, &fs))
+        return "unknown";
+    return fs.memory != NULL ? "memory" : fs.network != NULL ? "network" : "disk";
 }
 
 struct datadir_id datadir_id(const char *path)
@@ -124,24 +137,19 @@ static bool same_dir(const char *a, const char *b)
 static int check_fs(const char *dir, bool allow_network_fs,
                     struct store_error *ret_error)
 {
-    struct statfs fs;
-    unsigned long magic;
-    const char *name;
+    struct fs fs;
 
-    if (statfs(dir, &fs) != 0) {
+    if (!look_at_fs(dir, &fs)) {
         cant("look at the file system of", dir, ret_error);
         return -1;
     }
-    magic = (unsigned long)fs.f_type & 0xffffffff;
-    name = fs_name(memory_fs, sizeof memory_fs / sizeof *memory_fs, magic);
-    if (name != NULL)
+    if (fs.memory != NULL)
         log_line(
             LOG_WARNING,
             "%s is on %s, which is memory: after a restart of the machine ids will "
             "REPEAT. Use a directory on a disk",
-            dir, name);
-    name = fs_name(network_fs, sizeof network_fs / sizeof *network_fs, magic);
-    if (name == NULL)
+            dir, fs.memory);
+    if (fs.network == NULL)
         return 0;
     if (!allow_network_fs) {
         store_error_set(
@@ -149,10 +157,10 @@ static int check_fs(const char *dir, bool allow_network_fs,
             "%s is on %s: locks of a network file system let two servers grant "
             "the same ids. Use a directory on a local disk, or set "
             "allow_network_fs = yes if you know that its locks hold",
-            dir, name);
+            dir, fs.network);
         return -1;
     }
-    log_line(LOG_WARNING, "%s is on %s, allowed by allow_network_fs", dir, name);
+    log_line(LOG_WARNING, "%s is on %s, allowed by allow_network_fs", dir, fs.network);
     return 0;
 }
 
@@ -170,28 +178,24 @@ int datadir_check_path(const char *path, const char *dir, bool allow_network_fs,
 void datadir_look_at_witness(const char *witness, const char *dir)
 {
     char copy[PATH_MAX];
-    const char *where, *name;
-    struct statfs fs;
-    unsigned long magic;
+    const char *where;
+    struct fs fs;
 
     if (realpath(witness, copy) == NULL) /* there is none yet */
         snprintf(copy, sizeof copy, "%s", witness);
     where = dirname(copy);
-    if (same_dir(where, dir) || statfs(where, &fs) != 0)
+    if (same_dir(where, dir) || !look_at_fs(where, &fs))
         return;
-    magic = (unsigned long)fs.f_type & 0xffffffff;
-    name = fs_name(memory_fs, sizeof memory_fs / sizeof *memory_fs, magic);
-    if (name != NULL)
+    if (fs.memory != NULL)
         log_line(LOG_WARNING,
                  "the witness %s is on %s, which is memory: a restart of the machine "
                  "LOSES it, and hilod then refuses to start. Use a directory on a disk",
-                 witness, name);
-    name = fs_name(network_fs, sizeof network_fs / sizeof *network_fs, magic);
-    if (name != NULL)
+                 witness, fs.memory);
+    if (fs.network != NULL)
         log_line(LOG_WARNING,
                  "the witness %s is on %s: while that can't be reached nothing new is "
                  "granted",
-                 witness, name);
+                 witness, fs.network);
 }
 
 static int sync_dir(const char *dir)

@@ -8,6 +8,15 @@
 #include "number.h"
 #include "seal.h"
 
+static bool can_change(const struct store_engine *engine, struct store_error *ret_error)
+{
+    if (engine->relane != NULL)
+        return true;
+    store_error_set(ret_error, true,
+                    "the engine %s has no layout that could be changed", engine->name);
+    return false;
+}
+
 /* --- sealing --- */
 
 /* A file that is there has to be this store's. It stays locked, and as it is once lanes
@@ -56,12 +65,8 @@ int relane_seal(struct guard *g, const char *file, struct store_error *ret_error
     struct seal there = {.fd = -1};
     int rc;
 
-    if (g->engine->seal == NULL) {
-        store_error_set(ret_error, true,
-                        "the engine %s has no layout that could be changed",
-                        g->engine->name);
+    if (!can_change(g->engine, ret_error))
         return -1;
-    }
     rc = seal_all(g, file, &there, ret_error);
     if (rc == 0 && there.fd < 0 && was_sealed)
         log_line(LOG_WARNING,
@@ -410,12 +415,8 @@ int relane_open(const struct relane_open *wanted, struct store_error *ret_error)
     struct opening o = {.wanted = wanted};
     int rc;
 
-    if (wanted->engine->relane == NULL) {
-        store_error_set(ret_error, true,
-                        "the engine %s has no layout that could be changed",
-                        wanted->engine->name);
+    if (!can_change(wanted->engine, ret_error))
         return -1;
-    }
     o.seals = calloc(wanted->n_files, sizeof *o.seals);
     if (o.seals == NULL)
         return out_of_memory(ret_error);

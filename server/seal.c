@@ -141,34 +141,52 @@ static bool grow(void *array, size_t n, size_t size)
     return true;
 }
 
-/* Whether it is whole; false with *ret_memory where memory is out. */
-static bool read_lines(struct seal *s, bool *ret_memory)
+enum reading { READ_WHOLE, READ_PART, READ_DAMAGED, READ_NO_MEMORY };
+
+/* A line that was being written when its process or machine ended lacks its end, or
+ * some of it is zeros. What is neither was there once, and has changed since. */
+static bool is_torn(const char *line, size_t len)
+{
+    return memchr(line, '\n', len) == NULL || memchr(line, '\0', len) != NULL;
+}
+
+static bool take_line(struct seal *s, const struct record_reader *in,
+                      enum record_kind kind, const struct record *r)
+{
+    if (kind == RECORD_MARK) {
+        if (!grow(&s->records, s->n, sizeof *r))
+            return false;
+        s->records[s->n++] = *r;
+    } else if (kind == RECORD_OPENING) {
+        if (!grow(&s->openings, s->n_openings, sizeof in->opening))
+            return false;
+        s->openings[s->n_openings++] = in->opening;
+    }
+    return true;
+}
+
+static enum reading read_lines(struct seal *s)
 {
     struct record_reader in;
     enum record_kind kind;
     struct record r;
 
-    *ret_memory = true;
     if (!record_begin(&in, s->data, s->len, &s->header) || !s->header.is_seal)
-        return false;
+        return READ_PART;
     while ((kind = record_next(&in, &r)) > RECORD_BAD) {
-        if (kind == RECORD_MARK && s->end > 0)
-            return false;
-        if ((kind == RECORD_MARK && !grow(&s->records, s->n, sizeof r)) ||
-            (kind == RECORD_OPENING &&
-             !grow(&s->openings, s->n_openings, sizeof in.opening))) {
-            *ret_memory = false;
-            return false;
-        }
-        if (kind == RECORD_MARK)
-            s->records[s->n++] = r;
-        else if (kind == RECORD_OPENING && s->end > 0)
-            s->openings[s->n_openings++] = in.opening;
+        if ((kind == RECORD_OPENING) != (s->end > 0))
+            return READ_DAMAGED; /* in no order that is written */
+        if (!take_line(s, &in, kind, &r))
+            return READ_NO_MEMORY;
         if (kind == RECORD_WHOLE || s->end > 0)
             s->end = in.at;
     }
     s->chain = in.chain;
-    return s->end > 0;
+    if (s->end == 0)
+        return READ_PART;
+    return kind == RECORD_BAD && !is_torn(s->data + in.at, s->len - in.at)
+               ? READ_DAMAGED
+               : READ_WHOLE;
 }
 
 /* Whether another file was put in its place before it was locked. */
@@ -180,35 +198,54 @@ static bool was_replaced(const char *path, int fd)
            there.st_ino != here.st_ino || there.st_dev != here.st_dev;
 }
 
+static int not_good(const char *path, enum reading found, struct store_error *ret)
+{
+    if (found == READ_NO_MEMORY)
+        store_error_set(ret, false, "out of memory");
+    else if (found == READ_PART)
+        store_error_set(ret, true,
+                        "%s is no file of --relane-seal, or not whole: make it anew "
+                        "with hilod --relane-seal, on the data directory it is of",
+                        path);
+    else
+        store_error_set(ret, true,
+                        "%s is damaged where it says which lanes were opened from it. "
+                        "Only if that was none: make another one with hilod "
+                        "--relane-seal, on the data directory it is of",
+                        path);
+    return -1;
+}
+
+/* 0, or -1 and *ret_error. */
+static int lock_file(const char *path, int fd, struct store_error *ret_error)
+{
+    bool locked = flock(fd, LOCK_EX | LOCK_NB) == 0;
+
+    if (!locked && errno != EWOULDBLOCK)
+        return cant(path, "locked", ret_error);
+    if (locked && !was_replaced(path, fd))
+        return 0;
+    store_error_set(ret_error, true,
+                    "%s is in use: it was named twice, or another lane is opened from "
+                    "it at this moment. Do the same once more when that has ended",
+                    path);
+    return -1;
+}
+
 int seal_read(const char *path, struct seal *ret, struct store_error *ret_error)
 {
-    bool memory;
+    enum reading found;
 
     *ret = (struct seal){.path = path};
     ret->fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK);
     if (ret->fd < 0)
         return cant(path, "opened for reading and writing", ret_error);
-    if ((flock(ret->fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) ||
-        was_replaced(path, ret->fd)) {
-        store_error_set(ret_error, true,
-                        "%s is in use: it was named twice, or another lane is opened "
-                        "from it at this moment. Do the same once more when that has "
-                        "ended",
-                        path);
+    if (lock_file(path, ret->fd, ret_error) != 0)
         return -1;
-    }
     if (!file_read(ret->fd, &ret->data, &ret->len))
         return cant(path, "read", ret_error);
-    if (read_lines(ret, &memory))
-        return 0;
-    if (!memory)
-        store_error_set(ret_error, false, "out of memory");
-    else
-        store_error_set(ret_error, true,
-                        "%s is no file of --relane-seal, or not whole: make it anew "
-                        "with hilod --relane-seal, on the data directory it is of",
-                        path);
-    return -1;
+    found = read_lines(ret);
+    return found == READ_WHOLE ? 0 : not_good(path, found, ret_error);
 }
 
 void seal_free(struct seal *s)

@@ -35,7 +35,7 @@ bool seal_exists(const char *path);
 int seal_write(const char *path, const struct guard *g, struct store_error *ret_error);
 
 /* Reads one, and locks it until it is freed; a torn line behind what is whole is left
- * out. 0, or -1 and *ret_error. Free it in any case. */
+ * out, a damaged one is an error. 0, or -1 and *ret_error. Free it in any case. */
 int seal_read(const char *path, struct seal *ret, struct store_error *ret_error);
 void seal_free(struct seal *s);
 

@@ -4,10 +4,12 @@
  * COMMIT returns. The database is locked exclusively; marks live in memory and are only
  * written, since nobody else can change them. What is on disk:
  *
- *   hilo.db            table meta (key, value): uuid, lane, lanes, stripe, epoch,
- * starts table counter (id, name, mark, start, max, each, retired) application_id
- * 0x68696c6f ("hilo"), user_version = SCHEMA hilo.db-wal        SQLite's log; part of
- * the database while it exists hilo.db.lock       locked while a hilod runs, empty
+ *   - hilo.db: table meta (key, value: uuid, lane, lanes, stripe, epoch, starts, and
+ *     where they apply witness, sealed, skip, uptime, backup), table counter (id, name,
+ *     mark, start, max, each, retired), table token; application_id 0x68696c6f
+ *     ("hilo"), user_version = SCHEMA
+ *   - hilo.db-wal: SQLite's log, part of the database while it exists
+ *   - hilo.db.lock: locked while a hilod runs, empty
  *
  * To change the schema: raise SCHEMA, append the step that leads from the version
  * before to migrations[] (never change an older one), extend tests/store_test.c by a
@@ -1026,10 +1028,11 @@ static int sqlite_set_witnessed(struct store *s, bool witnessed,
 /* What has been committed, or was not. */
 static int settled(struct store *s, bool done, struct store_error *ret_error)
 {
-    if (done && !s->sync_failed)
-        return 0;
-    describe(s, "can't write", ret_error);
-    return -1;
+    if (s->sync_failed)
+        return refuse_sync(s, ret_error);
+    if (!done)
+        describe(s, "can't write", ret_error);
+    return done ? 0 : -1;
 }
 
 static int sqlite_seal(struct store *s, struct store_error *ret_error)

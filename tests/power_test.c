@@ -16,6 +16,7 @@
 #include "number.h"
 #include "power.h"
 #include "relane.h"
+#include "seal.h"
 
 #define ACTS     14 /* of one run */
 #define COUNTERS 3
@@ -431,6 +432,17 @@ static bool goes_on(struct acked *a, bool sealed)
     return is_new;
 }
 
+/* Whether the file says that a lane was opened from it. */
+static bool is_noted(void)
+{
+    struct store_error error;
+    struct seal s;
+    bool noted = seal_read(in("seal"), &s, &error) == 0 && s.n_openings == 1;
+
+    seal_free(&s);
+    return noted;
+}
+
 static bool change_lanes(unsigned n, enum fate fate, unsigned seed)
 {
     struct acked a = {.tokens = 0};
@@ -452,6 +464,7 @@ static bool change_lanes(unsigned n, enum fate fate, unsigned seed)
         assert_false(goes_on(&a, true));
         assert_true(open_lane());
     }
+    assert_true(is_noted()); /* before the lane was, whatever the power did */
     assert_true(goes_on(&a, true));
     assert_false(open_lane()); /* never twice from the same file */
     assert_true(goes_on(&a, true));

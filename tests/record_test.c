@@ -220,6 +220,116 @@ static void test_noise(void **state)
     }
 }
 
+/* --- of a seal --- */
+
+/* A header, all lines, the end, and two openings. Returns its length. */
+static size_t write_seal(char *data, size_t *ret_whole)
+{
+    struct record_header h = header;
+    struct record_opening o = {.lane = {1, 2, 5}};
+    struct record_chain chain;
+    size_t len;
+
+    h.is_seal = true;
+    memcpy(o.uuid, header.uuid, sizeof o.uuid);
+    len = record_put_header(data, &h, &chain);
+    for (int i = 0; i < LINES; i++)
+        len += record_put(data + len, &lines[i], &chain);
+    len += record_put_end(data + len, LINES, &chain);
+    *ret_whole = len;
+    len += record_put_opening(data + len, &o, &chain);
+    o.lane.number = 2;
+    return len + record_put_opening(data + len, &o, &chain);
+}
+
+struct seen {
+    int marks, openings;
+    bool whole;
+};
+
+/* What is read has to be what was written, up to where it ends or turns bad. */
+static struct seen read_seal(const char *data, size_t len)
+{
+    struct seen seen = {.whole = false};
+    struct record_reader in;
+    struct record_header h;
+    enum record_kind kind;
+    struct record r;
+
+    if (!record_begin(&in, data, len, &h))
+        return seen;
+    assert_true(h.is_seal && !h.sealed && h.epoch == header.epoch);
+    while ((kind = record_next(&in, &r)) > RECORD_BAD) {
+        assert_int_not_equal(kind, RECORD_SYNC);
+        if (kind == RECORD_MARK)
+            assert_true(same(&r, &lines[seen.marks++]));
+        if (kind == RECORD_OPENING)
+            assert_int_equal(in.opening.lane.number, ++seen.openings);
+        seen.whole |= kind == RECORD_WHOLE;
+    }
+    return seen;
+}
+
+static void test_a_seal_is_whole_or_not(void **state)
+{
+    char data[(LINES + 4) * RECORD_MAX];
+    size_t whole, len = write_seal(data, &whole);
+    struct seen all = read_seal(data, len);
+
+    (void)state;
+    assert_true(all.marks == LINES && all.openings == 2 && all.whole);
+    for (size_t i = 0; i < len; i++)
+        assert_int_equal(read_seal(data, i).whole, i >= whole);
+}
+
+static void test_no_byte_of_a_seal_changes_unseen(void **state)
+{
+    char data[(LINES + 4) * RECORD_MAX];
+    size_t whole, len = write_seal(data, &whole);
+
+    (void)state;
+    for (size_t i = 0; i < len; i++) {
+        struct seen seen;
+
+        data[i] ^= 1;
+        seen = read_seal(data, len);
+        assert_true(i >= whole ? seen.openings < 2 : !seen.whole);
+        data[i] ^= 1;
+    }
+}
+
+/* A seal that lacks a line is not whole, even where the line's chain would do. */
+static void test_the_end_of_a_seal_counts_its_lines(void **state)
+{
+    struct record_header h = header;
+    struct record_chain chain;
+    char data[4 * RECORD_MAX];
+    size_t len;
+
+    (void)state;
+    h.is_seal = true;
+    len = record_put_header(data, &h, &chain);
+    len += record_put(data + len, &lines[0], &chain);
+    len += record_put_end(data + len, 2, &chain);
+    assert_false(read_seal(data, len).whole);
+}
+
+static void test_a_witness_says_whether_it_is_sealed(void **state)
+{
+    struct record_header h = header, read;
+    struct record_chain chain;
+    struct record_reader in;
+    char data[RECORD_MAX];
+
+    (void)state;
+    for (int sealed = 0; sealed <= 1; sealed++) {
+        h.sealed = sealed;
+        assert_true(
+            record_begin(&in, data, record_put_header(data, &h, &chain), &read));
+        assert_true(read.sealed == h.sealed && !read.is_seal);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -231,6 +341,10 @@ int main(void)
         cmocka_unit_test(test_a_line_that_is_missing_or_twice_ends_it),
         cmocka_unit_test(test_a_sync_mark_counts_where_it_was_written_only),
         cmocka_unit_test(test_noise),
+        cmocka_unit_test(test_a_seal_is_whole_or_not),
+        cmocka_unit_test(test_no_byte_of_a_seal_changes_unseen),
+        cmocka_unit_test(test_the_end_of_a_seal_counts_its_lines),
+        cmocka_unit_test(test_a_witness_says_whether_it_is_sealed),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,7 +3,6 @@
 import fcntl
 import os
 import shutil
-import sqlite3
 import subprocess
 import tempfile
 
@@ -261,6 +260,32 @@ class Relane(Base):
         for d in ("a", "b"):
             self.serve(d)
 
+    def test_what_was_opened_can_not_be_unsaid_by_damage(self):
+        self.serve("a")
+        self.seal("a")
+        self.open("a", "1/2", "a.seal", stripe=1)
+        self.open("b", "2/2", "a.seal", stripe=1)
+        with open(self.path("a.seal"), "rb") as f:
+            whole = f.read()
+        for at in (whole.index(b"\no 1 ") + 3, whole.index(b"\no 2 ") + 3, len(whole) - 2):
+            with open(self.path("a.seal"), "wb") as f:
+                f.write(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1:])
+            self.assertIn("is damaged", self.open("c", "1/2", "a.seal", stripe=1, code=78))
+        self.assertFalse(os.path.exists(self.path("c")))
+
+    def test_a_note_that_was_torn_is_none(self):
+        self.serve("a")
+        self.seal("a")
+        for torn in (b"o 1 2 1 0123", b"o 1 2 1 0" + bytes(30) + b"\n", b"o"):
+            with open(self.path("a.seal"), "ab") as f:
+                f.write(torn)
+            if torn == b"o":
+                self.open("a", "1/2", "a.seal", stripe=1)
+            else:
+                self.seal("a")  # writes it anew
+        self.assertIn("opened once", self.open("c", "1/2", "a.seal", stripe=1, code=78))
+        self.serve("a")
+
     def test_two_that_are_opened_at_once_see_each_other(self):
         self.serve("a")
         self.seal("a")
@@ -375,15 +400,7 @@ class Crash(Base):
 
     def is_empty(self, data):
         """Whether nothing was made in it yet; a start would make a store of its own."""
-        with tempfile.TemporaryDirectory(prefix="hilo-test-") as copy:
-            for name in ("hilo.db", "hilo.db-wal"):
-                path = os.path.join(self.path(data), name)
-                if os.path.exists(path):
-                    shutil.copy(path, copy)
-            db = sqlite3.connect(os.path.join(copy, "hilo.db"))
-            tables = db.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
-            db.close()
-        return tables == 0
+        return harness.rows(self.path(data), "SELECT * FROM sqlite_schema") == []
 
     def at_each_step(self, every, run):
         """Runs one command again and again, from the same beginning, until it meets no crash."""

@@ -452,6 +452,75 @@ static void test_tokens(void **state)
     assert_int_equal(f->id.uptime_ms, 77);
 }
 
+/* Marks of the next one may be lower, as positions of other lanes are. */
+static void test_a_layout_ends_and_another_one_begins(void **state)
+{
+    struct fixture *f = *state;
+    struct store_op ops[2] = {
+        {.name = "a", .name_len = 1, .mark = 4, .attr = {.start = 3, .max = 9}},
+        {.name = "b", .name_len = 1, .mark = 7, .attr = {.start = 1, .retired = true}}};
+    struct store_identity next;
+    struct store_error error;
+    struct seen seen;
+
+    create(f, "a", 100);
+    put_token(f, "t", 1, 5);
+    assert_false(f->id.sealed);
+    assert_int_equal(f->engine->set_witnessed(f->store, true, &error), 0);
+    assert_int_equal(f->engine->seal(f->store, &error), 0);
+    reopen(f);
+    assert_true(f->id.sealed && f->id.witnessed == 1);
+    next = f->id;
+    next.lane = (struct lane){.number = 2, .lanes = 3, .stripe = 5};
+    next.epoch = 8;
+    next.skip = 11;
+    assert_int_equal(f->engine->relane(f->store, &next, ops, 2, &error), 0);
+    reopen(f);
+    assert_true(!f->id.sealed && f->id.witnessed == 1 && f->id.epoch == 8 &&
+                f->id.skip == 11);
+    assert_true(f->id.lane.number == 2 && f->id.lane.lanes == 3 &&
+                f->id.lane.stripe == 5);
+    assert_string_equal(f->id.uuid, next.uuid);
+    assert_int_equal(count_tokens(f), 0);
+    load(f, &seen);
+    assert_true(seen.n == 2 && seen.mark[0] == 4 && seen.mark[1] == 7);
+    assert_true(seen.attr[0].max == 9 && seen.attr[1].retired);
+    assert_int_equal(f->engine->set_witnessed(f->store, true, &error), 0);
+    reopen(f);
+    assert_int_equal(f->id.witnessed, 8);
+}
+
+/* All of it, or nothing. */
+static void test_a_layout_whose_beginning_failed_has_not_begun(void **state)
+{
+    struct fixture *f = *state;
+    struct store_op ops[2] = {{.name = "a", .name_len = 1, .mark = 4},
+                              {.name = "a", .name_len = 1, .mark = 7}}; /* twice */
+    struct store_identity next = f->id;
+    struct store_error error;
+    struct seen seen;
+
+    create(f, "a", 100);
+    assert_int_equal(f->engine->seal(f->store, &error), 0);
+    next.epoch = 8;
+    assert_int_equal(f->engine->relane(f->store, &next, ops, 2, &error), -1);
+    reopen(f);
+    assert_true(f->id.sealed && f->id.epoch == 1);
+    load(f, &seen);
+    assert_true(seen.n == 1 && seen.mark[0] == 100);
+}
+
+static void test_a_seal_whose_sync_failed_is_none(void **state)
+{
+    struct fixture *f = *state;
+    struct store_error error;
+
+    sync_fails_from = syncs + 1;
+    assert_int_equal(f->engine->seal(f->store, &error), -1);
+    sync_fails_from = 0;
+    assert_non_null(strstr(error.text, "refused a sync"));
+}
+
 /* A failed sync: the batch grants nothing, and nothing is believed afterwards. */
 static void test_a_failed_sync_is_the_end(void **state)
 {
@@ -600,6 +669,9 @@ int main(void)
         of(test_what_is_not_ours_is_refused, &store_sqlite),
         of(test_an_older_schema_is_brought_up, &store_sqlite),
         of(test_tokens, &store_sqlite),
+        of(test_a_layout_ends_and_another_one_begins, &store_sqlite),
+        of(test_a_layout_whose_beginning_failed_has_not_begun, &store_sqlite),
+        of(test_a_seal_whose_sync_failed_is_none, &store_sqlite),
         of(test_a_failed_write_moves_nothing, &store_sqlite),
         of(test_what_a_failed_write_may_have_moved_is_burnt, &store_sqlite),
         of(test_a_failed_sync_is_the_end, &store_sqlite),

@@ -1,10 +1,11 @@
 /* sim.h - a world in one process: servers, clients, a network, disks and clocks.
  *
- *     world.c    time, chance, and what happens next; the story of one seed
- *     node.c     hilod: the real allocator, sequences, batches, tokens, commands,
- * witness disk.c     a store that fails, loses answers, is put back from older copies
- *     client.c   callers: the real cache, FLOOR and tokens
- *     ledger.c   what was granted and acknowledged, and all that must hold
+ *   - world.c: time, chance, and what happens next; the story of one seed
+ *   - node.c: hilod, with the real allocator, sequences, batches, tokens, commands,
+ *     witness and change of lanes
+ *   - disk.c: a store that fails, loses answers, is put back from older copies
+ *   - client.c: callers, with the real cache, FLOOR and tokens
+ *   - ledger.c: what was granted and acknowledged, and all that must hold
  *
  * A seed decides everything; `sim SEED` tells the story again, line by line. */
 #ifndef HILO_SIM_H
