@@ -7,11 +7,7 @@ round's ids begin with.
 
 import bisect
 import itertools
-import os
 import random
-import shutil
-import sqlite3
-import tempfile
 import threading
 
 import harness
@@ -114,18 +110,6 @@ class Member:
         self.case.assertEqual(lane, self.lane - 1, "id %d of another lane" % an_id)
         return group * self.stripe + rest
 
-    def marks_on_disk(self):
-        """Read from a copy, so that hilod itself recovers the log the crash left."""
-        with tempfile.TemporaryDirectory() as tmp:
-            for name in ("hilo.db", "hilo.db-wal"):
-                path = os.path.join(self.data, name)
-                if os.path.exists(path):
-                    shutil.copy(path, tmp)
-            db = sqlite3.connect(os.path.join(tmp, "hilo.db"))
-            rows = dict(db.execute("SELECT name, mark FROM counter"))
-            db.close()
-        return rows
-
 
 class Crash(harness.Case):
     def commands(self, rng):
@@ -150,7 +134,7 @@ class Crash(harness.Case):
 
     def check(self, member, granted):
         """Order, bounds, no id twice; all below the mark."""
-        marks = member.marks_on_disk()
+        marks = dict(harness.rows(member.data, "SELECT name, mark FROM counter"))
         for name, runs in granted.items():
             runs.sort()
             last = member.highest.get(name, 0)

@@ -12,6 +12,7 @@ import select
 import shutil
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -226,6 +227,21 @@ class Hilod:
         self.log.close()
         if self.own_data:
             shutil.rmtree(self.data, ignore_errors=True)
+
+
+def rows(data, query):
+    """What is in a database nobody serves, read from a copy: the log that a crash has left is for
+    hilod itself to bring in."""
+    with tempfile.TemporaryDirectory(prefix="hilo-test-") as tmp:
+        for name in ("hilo.db", "hilo.db-wal"):
+            path = os.path.join(data, name)
+            if os.path.exists(path):
+                shutil.copy(path, tmp)
+        db = sqlite3.connect(os.path.join(tmp, "hilo.db"))
+        try:
+            return db.execute(query).fetchall()
+        finally:
+            db.close()
 
 
 def refused_start(*args, data=None, env=None, wrap=()):

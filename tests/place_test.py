@@ -5,13 +5,12 @@ What needs root (mounts, other users) is skipped for other users."""
 
 import os
 import shutil
-import sqlite3
 import subprocess
 import tempfile
 from unittest import mock
 
 import harness
-from harness import refused_start
+from harness import refused_start, rows
 
 NOBODY = 65534
 AS_NOBODY = ("setpriv", "--reuid=%d" % NOBODY, "--regid=%d" % NOBODY, "--clear-groups")
@@ -53,18 +52,13 @@ class Place(harness.Case):
                 st = os.lstat(os.path.join(where, name))
                 out[os.path.join(where, name)] = (st.st_mode, st.st_uid)
         out.pop(self.path("hilo.db.lock"), None)
-        with tempfile.TemporaryDirectory() as tmp:
-            for name in os.listdir(self.data) if os.path.isdir(self.data) else ():
-                shutil.copy(self.path(name), tmp)
-            if os.path.exists(os.path.join(tmp, "hilo.witness")):
-                with open(os.path.join(tmp, "hilo.witness"), "rb") as f:
-                    out["witness"] = f.read()
-            db = sqlite3.connect(os.path.join(tmp, "hilo.db"))
-            for table in [row[0] for row in db.execute("SELECT name FROM sqlite_schema")]:
-                if table in ("meta", "counter"):
-                    out[table] = db.execute("SELECT * FROM %s" % table).fetchall()
-            out["meta"] = [row for row in out.get("meta", []) if row[0] != "starts"]
-            db.close()
+        if os.path.exists(self.path("hilo.witness")):
+            with open(self.path("hilo.witness"), "rb") as f:
+                out["witness"] = f.read()
+        for (table,) in rows(self.data, "SELECT name FROM sqlite_schema"):
+            if table in ("meta", "counter"):
+                out[table] = rows(self.data, "SELECT * FROM %s" % table)
+        out["meta"] = [row for row in out.get("meta", []) if row[0] != "starts"]
         return out
 
     def refused(self, path, *reasons, args=(), **kw):

@@ -26,9 +26,7 @@ import random
 import re
 import resource
 import selectors
-import shutil
 import signal
-import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -121,14 +119,7 @@ class End:
     def __init__(self, server, cleanly):
         self.life, self.cleanly = server.life, cleanly
         self.under_way = (CLIENTS + server.clients_killed) * 2 * BATCH
-        with tempfile.TemporaryDirectory() as tmp:
-            for name in ("hilo.db", "hilo.db-wal"):
-                path = os.path.join(server.data, name)
-                if os.path.exists(path):
-                    shutil.copy(path, tmp)
-            db = sqlite3.connect(os.path.join(tmp, "hilo.db"))
-            self.marks = dict(db.execute("SELECT name, mark FROM counter"))
-            db.close()
+        self.marks = dict(harness.rows(server.data, "SELECT name, mark FROM counter"))
         self.chunks = self._chunks(server)
 
     def _chunks(self, server):
