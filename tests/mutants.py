@@ -61,6 +61,8 @@ def mutants():
 def command_of(test):
     """The command of a test, and what has to be built for it."""
     words = test.split()
+    if not words:
+        raise Failed("names no test, or several")
     if words[0] == "sim":
         return ["build/tests/sim", *words[1:]], ["build/tests/sim"]
     suite = words[0].split("/", 1)[1]
@@ -207,6 +209,10 @@ def main():
     few = len(found) < LEAST
     if few:
         print("there are %d mutants, fewer than %d" % (len(found), LEAST))
+    left = len(run.mutants) - run.passed - run.failed
+    if left:
+        print("%d mutants were not tried" % left)
+        run.failed += left
     print("took %.0f s" % (time.monotonic() - begin))
     print("summary: %d passed, %d failed" % (run.passed, run.failed), flush=True)
     sys.exit(1 if run.failed or few or not run.passed else 0)
